@@ -1,0 +1,1 @@
+"""The journal: every metadata operation as one record, made durable in groups, replayed after a crash."""
