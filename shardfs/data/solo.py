@@ -1,0 +1,178 @@
+"""Solo files: each large file has a backing file of its own, ``solo/<2 hex digits>/<16 hex digits>`` on one of the disks.
+
+The 16 digits are the number, the 2 its digits 13 and 14, so that 256 successive files share a directory. A new file is
+taken from a pool of empty files: their names are durable already, and no commit has to wait for a directory.
+
+Invariants:
+- A number is higher than any that the disks or the record tables knew before.
+- A file in the pool is empty, and no record refers to it.
+- A name that is not durable is in a directory that `sync` will sync, and `sync` never returns before an earlier one has
+  done what it took over.
+
+`take` and `open` belong to the loop thread, everything else to any. The locks over tables are not held during I/O.
+"""
+
+import logging
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from threading import Lock
+
+from shardfs.data.disks import Disks
+from shardfs.errors import NotFound, ShardfsError
+from shardfs.format.values import SoloPlace
+from shardfs.ids import DiskId, SoloId
+from shardfs.limits import SPARE_SOLO_FILES
+from shardfs.meta.usage import Usage
+from shardfs.observe.counters import Counters
+from shardfs.storage.files import BackingFile, Storage
+
+log = logging.getLogger(__name__)
+
+_GROUP = re.compile("[0-9a-f]{2}")
+_NAME = re.compile("[0-9a-f]{16}")
+
+
+class SoloStore:
+    """All backing files of all hot disks; made by `start`."""
+
+    def __init__(self, storage: Storage, disks: Sequence[tuple[DiskId, str]], counters: Counters) -> None:
+        self._storage = storage
+        self._disks = Disks(storage, disks)
+        self._counters = counters
+        self._lock = Lock()
+        self._sync_lock = Lock()
+        self._last = 0
+        self._pools: dict[DiskId, deque[SoloId]] = {disk: deque() for disk in self._disks}
+        self._known_directories: set[str] = set()
+        self._unsynced_directories: set[str] = set()
+
+    @classmethod
+    def start(cls, storage: Storage, disks: Sequence[tuple[DiskId, str]], usage: Usage, counters: Counters) -> "SoloStore":
+        """Look through the disks and fill the pools.
+
+        What replay brought must be durable before: a file that `usage` does not name goes into the pool if it is empty,
+        else it is removed. With damage in the record tables such files are left as they are.
+        """
+        store = cls(storage, disks, counters)
+        found = {place for disk in store._disks for place in store._found(disk)}
+        store._last = max((place.solo for place in found | usage.solos), default=0)
+        for place in sorted(usage.solos - found):
+            log.error("the backing file %s is missing; run shardfs fsck", store._path(place))
+        if not usage.damaged:
+            for place in sorted(found - usage.solos):
+                store._sort_out(place)
+        store.refill()
+        return store
+
+    def take(self) -> tuple[SoloPlace, BackingFile]:
+        """Return an empty backing file, open; who takes it closes it. Raises `NoSpace` if no disk has room."""
+        disk = self._disks.choose_with_room()
+        pool = self._pools[disk]
+        if not pool:
+            self._counters.add("solo.pool_empty")
+            return self._make(disk)
+        place = SoloPlace(disk, pool.popleft())
+        return place, self._storage.open(self._path(place))
+
+    def open(self, place: SoloPlace) -> BackingFile:
+        """Open a backing file; who opens it closes it. Raises `NotFound` if it is missing."""
+        return self._storage.open(self._path(place))
+
+    def sync_file(self, file: BackingFile) -> None:
+        """Make the content of a backing file durable."""
+        self._counters.add("solo.syncs")
+        file.sync()
+
+    def sync(self) -> None:
+        """Make the names of all files durable; nothing to do unless a pool was empty."""
+        with self._sync_lock:
+            with self._lock:
+                directories, self._unsynced_directories = self._unsynced_directories, set()
+            try:
+                for directory in sorted(directories):
+                    self._storage.sync_dir(directory)
+            except ShardfsError:
+                with self._lock:
+                    self._unsynced_directories |= directories
+                raise
+
+    def discard(self, place: SoloPlace) -> None:
+        """Remove a backing file whose freeing is durable; fine if it is gone."""
+        try:
+            self._storage.remove(self._path(place))
+        except NotFound:
+            log.warning("the backing file %s was gone before it was removed", self._path(place))
+        self._counters.add("solo.discarded")
+
+    @property
+    def wants_refill(self) -> bool:
+        """Whether the pool of a disk is less than half full."""
+        return any(len(pool) < SPARE_SOLO_FILES // 2 for pool in self._pools.values())
+
+    def refill(self) -> None:
+        """Fill the pools, but for those of full disks."""
+        self._disks.refresh()
+        for disk, pool in self._pools.items():
+            if self._disks.room_bytes(disk):
+                made = [self._make_closed(disk) for _ in range(SPARE_SOLO_FILES - len(pool))]
+                self.sync()
+                pool.extend(made)
+
+    def _found(self, disk: DiskId) -> Iterator[SoloPlace]:
+        """Yield the backing files of a disk."""
+        root = self._root(disk)
+        self._storage.make_dir(root)
+        self._storage.sync_dir(self._disks.path(disk))
+        for group in filter(_GROUP.fullmatch, self._storage.list_dir(root)):
+            directory = f"{root}/{group}"
+            self._known_directories.add(directory)
+            for name in self._storage.list_dir(directory):
+                if _NAME.fullmatch(name):
+                    yield SoloPlace(disk, SoloId(int(name, 16)))
+                else:
+                    log.warning("%s/%s is no backing file; it is left alone", directory, name)
+
+    def _sort_out(self, place: SoloPlace) -> None:
+        """Put a file that nothing refers to into the pool, or remove it."""
+        path = self._path(place)
+        file = self._storage.open(path)
+        size = file.stat().size
+        file.close()
+        if size or len(self._pools[place.disk]) >= SPARE_SOLO_FILES:
+            log.info("%s of %d bytes is no file's any more and is removed", path, size)
+            self._storage.remove(path)
+            self._counters.add("solo.removed")
+        else:
+            self._unsynced_directories.add(self._directory(place))
+            self._pools[place.disk].append(place.solo)
+
+    def _make(self, disk: DiskId) -> tuple[SoloPlace, BackingFile]:
+        """Make a backing file, whose name the next `sync` makes durable."""
+        with self._lock:
+            self._last += 1
+            place = SoloPlace(disk, SoloId(self._last))
+        directory = self._directory(place)
+        is_new = directory not in self._known_directories
+        if is_new:
+            self._storage.make_dir(directory)
+        file = self._storage.open(self._path(place), create=True, exclusive=True)
+        with self._lock:
+            self._known_directories.add(directory)
+            self._unsynced_directories |= {directory, self._root(disk)} if is_new else {directory}
+        self._counters.add("solo.created")
+        return place, file
+
+    def _make_closed(self, disk: DiskId) -> SoloId:
+        place, file = self._make(disk)
+        file.close()
+        return place.solo
+
+    def _root(self, disk: DiskId) -> str:
+        return f"{self._disks.path(disk)}/solo"
+
+    def _directory(self, place: SoloPlace) -> str:
+        return f"{self._root(place.disk)}/{place.solo >> 8 & 0xFF:02x}"
+
+    def _path(self, place: SoloPlace) -> str:
+        return f"{self._directory(place)}/{place.solo:016x}"
