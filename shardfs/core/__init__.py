@@ -1,0 +1,1 @@
+"""The file system itself: one method per operation, with no knowledge of FUSE or LMDB."""

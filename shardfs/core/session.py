@@ -1,0 +1,105 @@
+"""What the operations of one mount share, and the conditions under which a change may begin."""
+
+from dataclasses import dataclass, field
+
+from shardfs.core.commit import GroupCommit
+from shardfs.core.content import Content
+from shardfs.core.handles import HandleTable
+from shardfs.core.numbers import SEQUENCE_KEY, SEQUENCE_SHARD, encode_bound
+from shardfs.core.space import SpaceGauge
+from shardfs.core.transaction import Transaction
+from shardfs.core.turn import BlockedOnWaiting, Waiting
+from shardfs.core.volume import Volume, log_failure
+from shardfs.format.values import Inode
+from shardfs.ids import Ino, Lsn
+from shardfs.limits import OVERLAY_MAX_KEYS, SPLIT_STEP_ENTRIES
+
+MIN_NUMBERS_LEFT = 4 * SPLIT_STEP_ENTRIES + 1024
+"""Numbers that must be left for an operation to begin: it, and the slots that it may have to seal, take fewer."""
+
+
+@dataclass
+class Session:
+    """The state of a mount above the volume. Loop thread only."""
+
+    volume: Volume
+    overlay_max_keys: int = OVERLAY_MAX_KEYS
+    commits: GroupCommit = field(init=False)
+    content: Content = field(init=False)
+    handles: HandleTable = field(init=False)
+    space: SpaceGauge = field(init=False)
+    is_closed: bool = False
+    _drained: list[Waiting] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        volume = self.volume
+        self.commits = GroupCommit(volume)
+        self.content = Content(volume, self.commits)
+        self.handles = HandleTable()
+        self.space = SpaceGauge(volume)
+        volume.delivery.on_applied(self._applied)
+
+    def now_ns(self) -> int:
+        """Return the time to stamp on a change."""
+        return self.volume.now_ns()
+
+    def inode(self, ino: Ino) -> Inode:
+        """Return an inode, which the caller must not change; raises `NotFound`."""
+        return self.volume.inodes.get(ino)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether background work may add to the overlay."""
+        return len(self.volume.overlay) <= self.overlay_max_keys
+
+    def admit(self, *, grows: bool) -> None:
+        """Let a change of the metadata begin, or raise: `Blocked` while a queue is full, `NoSpace` if it needs room.
+
+        `grows` is False for what frees space, which must go on when the disk is full.
+        """
+        volume = self.volume
+        if not self.has_room:
+            raise BlockedOnWaiting(self._when_drained())
+        if volume.numbers.wants_more:
+            self._raise_number_bound()
+        if volume.numbers.left < MIN_NUMBERS_LEFT:
+            raise BlockedOnWaiting(self.commits.request())
+        if grows:
+            self.space.require()
+
+    def _raise_number_bound(self) -> None:
+        volume = self.volume
+        bound = volume.numbers.next_bound()
+        tx = Transaction(volume, "reserve")
+        tx.change((SEQUENCE_SHARD, SEQUENCE_KEY, encode_bound(bound)))
+        volume.numbers.raised(bound, tx.commit())
+
+    def _when_drained(self) -> Waiting:
+        waiting = Waiting()
+        self._drained.append(waiting)
+        self.volume.counters.add("overlay.full")
+        self.commits.request().on_done(self._deliver)
+        return waiting
+
+    def _deliver(self, _result: object, error: Exception | None) -> None:
+        if error is not None:
+            self._release_drained(error)
+        else:
+            self.volume.delivery.pump(self.volume.journal.durable_lsn)
+
+    def _applied(self) -> None:
+        """Workers have applied something: recycle the journal, and let operations begin again that waited for room."""
+        volume = self.volume
+        durable = volume.journal.durable_lsn
+        oldest = min(volume.overlay.oldest_pending_lsn() or durable + 1, durable + 1)
+        volume.loop.run_blocking(lambda: volume.journal.recycle(Lsn(oldest)), log_failure("the journal could not be recycled and grows"))
+        if self.has_room:
+            self._release_drained(None)
+        elif self._drained:
+            self.commits.request().on_done(self._deliver)
+
+    def _release_drained(self, error: Exception | None) -> None:
+        drained, self._drained = self._drained, []
+        for waiting in drained:
+            waiting.resolve(None, error)
+
