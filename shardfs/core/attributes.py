@@ -18,6 +18,7 @@ from shardfs.limits import XATTR_LIST_MAX_BYTES, XATTR_NAME_MAX_BYTES, XATTR_VAL
 CAPABILITY = b"security.capability"
 _CLASSES = (b"user.", b"trusted.", b"security.")
 _ACLS = (acl.ACCESS, acl.DEFAULT)
+TIME_END_NS = 1 << 63
 _ROWS_PER_SCAN = 1000
 
 
@@ -70,13 +71,13 @@ class AttributeOperations:
         if changes.uid is not None or changes.gid is not None:
             self._change_owner(tx, inode, changes)
         if changes.atime_ns is not None:
-            inode.atime_ns = changes.atime_ns
+            inode.atime_ns = _storable(changes.atime_ns)
         if changes.mtime_ns is not None:
-            inode.mtime_ns = changes.mtime_ns
+            inode.mtime_ns = _storable(changes.mtime_ns)
         inode.ctime_ns = now_ns
         tx.commit()
         if changes.mtime_ns is not None:
-            self._session.content.set_times(inode, changes.mtime_ns, now_ns)
+            self._session.content.set_times(inode, inode.mtime_ns, now_ns)
 
     def _change_mode(self, tx: Transaction, inode: Inode, mode: int) -> None:
         inode.mode = stat.S_IFMT(inode.mode) | stat.S_IMODE(mode)
@@ -216,6 +217,11 @@ class AttributeOperations:
 def _changes_inode(changes: AttributeChanges) -> bool:
     fields = (changes.mode, changes.uid, changes.gid, changes.atime_ns, changes.mtime_ns)
     return any(field is not None for field in fields)
+
+
+def _storable(time_ns: int) -> int:
+    """Return the nearest time that a signed 64-bit number of nanoseconds can hold: from 1677 to 2262."""
+    return max(-TIME_END_NS, min(time_ns, TIME_END_NS - 1))
 
 
 def _gives_group(mode: int) -> bool:

@@ -10,7 +10,7 @@ hash ranges, `SPLIT_STEP_ENTRIES` at a time, each step one record that also move
 
 import stat
 
-from shardfs.core.interface import Attributes, Caller, DirectoryRow
+from shardfs.core.interface import Attributes, DirectoryRow
 from shardfs.core.session import Session
 from shardfs.core.transaction import Transaction
 from shardfs.errors import NotDirectory
@@ -29,7 +29,7 @@ class DirectoryOperations:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def opendir(self, _caller: Caller, ino: Ino) -> HandleId:
+    def opendir(self, ino: Ino) -> HandleId:
         """Open a directory."""
         inode = self._session.inode(ino)
         if not stat.S_ISDIR(inode.mode):

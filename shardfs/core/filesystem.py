@@ -119,10 +119,10 @@ class FileSystem:
         session, volume = self._session, self._volume
         for ino in session.content.solos.inos():
             session.content.solos.settle(ino)
-        self.wait(self.sync(), "the last commit")
         session.is_closed = True
         deadline_s = time.monotonic() + ADMISSION_WAIT_S
-        while len(volume.overlay):
+        while len(volume.overlay) or not session.commits.is_idle:
+            self.wait(self.sync(), "the last commit")
             volume.delivery.pump(volume.journal.durable_lsn)
             volume.loop.wait(0.05)
             if time.monotonic() > deadline_s:

@@ -8,6 +8,7 @@ record in a segment that already bears a number beyond it.
 
 from struct import Struct
 
+from shardfs.errors import CorruptValue
 from shardfs.format import keys
 from shardfs.ids import Ino, Lsn, RecordId, ShardId, make_ino, make_record_id
 from shardfs.limits import SEQUENCE_RESERVE
@@ -24,7 +25,9 @@ def encode_bound(bound: int) -> bytes:
 
 
 def decode_bound(value: bytes) -> int:
-    """Return the bound in the value of `SEQUENCE_KEY`."""
+    """Return the bound in the value of `SEQUENCE_KEY`; raises `CorruptValue`."""
+    if len(value) != _BOUND.size:
+        raise CorruptValue(f"the bound of the inode numbers has {len(value)} bytes instead of {_BOUND.size}; run shardfs fsck")
     bound: int = _BOUND.unpack(value)[0]
     return bound
 

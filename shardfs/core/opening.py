@@ -115,6 +115,8 @@ def _assemble(
     usage = collect_usage(view, link.usage(USAGE_TIMEOUT_S))
     epoch = Epoch(replayed.last_epoch + 1)
     journal = _start_journal(storage, superblock, replayed, epoch, counters, options)
+    # Segments and backing files that are not in use are removed below. What freed them may be beyond the last sync.
+    journal.sync(journal.last_lsn)
     return Volume(
         path=path,
         superblock=superblock,

@@ -174,7 +174,7 @@ class Packer:
         volume = self._volume
         inode.record = volume.numbers.new_record(ino_shard(inode.ino))
         volume.segments.release(self._reserved.pop(inode.ino))
-        place = volume.segments.append(_header(inode, volume.journal.last_lsn), slot.content())
+        place = volume.segments.append(_header(inode, Lsn(volume.journal.last_lsn + 1)), slot.content())
         tx.add_record(inode.record, place)
         return place
 

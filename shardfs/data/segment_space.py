@@ -22,7 +22,7 @@ from threading import Lock
 from shardfs.data.disks import Disks, no_room
 from shardfs.data.segment_files import Segment, SegmentFiles, segment_name
 from shardfs.data.unsynced import Unsynced
-from shardfs.errors import NoSpace, OutsideError, ShardfsError
+from shardfs.errors import NoSpace, ShardfsError
 from shardfs.format.records import SEGMENT_HEADER_BYTES, SegmentHeader, encode_segment_header, record_size_bytes
 from shardfs.ids import DiskId, Epoch, SegmentId
 from shardfs.limits import NAME_MAX_BYTES
@@ -132,7 +132,7 @@ class SegmentSpace:
                 del self.segments[segment.segment]
             try:
                 self._recycle(segment)
-            except OutsideError as error:
+            except ShardfsError as error:
                 log.warning("%s is not in use any more but keeps its disk space until the next mount: %s", segment.path, error)
 
     def refill(self) -> None:
@@ -144,14 +144,14 @@ class SegmentSpace:
 
     def give_back(self) -> None:
         """Return to the disks what is allocated and not used; nothing can be appended afterwards."""
-        spares = (segment for spares in self._spares.values() for segment in spares)
+        spares = [segment for spares in self._spares.values() for segment in list(spares)]
         for segment in (*self._open.values(), *spares):
             try:
                 if segment.records:
                     segment.opened().truncate(segment.used_bytes)
                 else:
                     self._storage.remove(segment.path)
-            except OutsideError as error:
+            except ShardfsError as error:
                 log.warning("%s keeps more space than it needs until the next mount: %s", segment.path, error)
 
     def _roll(self, disk: DiskId) -> Segment:

@@ -157,7 +157,7 @@ class SegmentStore:
     def close(self) -> None:
         """Give back the disk space that nothing is in, and close all files; without syncing anything."""
         self._space.give_back()
-        self._files.close(self._space.segments.values())
+        self._files.close(list(self._space.segments.values()))
 
     def _find_all(self, usage: Usage) -> None:
         """Take over the segments of all disks."""

@@ -128,8 +128,9 @@ class SoloStore:
             directory = f"{root}/{group}"
             self._known_directories.add(directory)
             for name in self._storage.list_dir(directory):
-                if _NAME.fullmatch(name):
-                    yield SoloPlace(disk, SoloId(int(name, 16)))
+                place = SoloPlace(disk, SoloId(int(name, 16))) if _NAME.fullmatch(name) else None
+                if place and self._directory(place) == directory:
+                    yield place
                 else:
                     log.warning("%s/%s is no backing file; it is left alone", directory, name)
 

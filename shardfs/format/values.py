@@ -10,11 +10,11 @@ All numbers are little-endian. An inode (`_INODE`, then the bytes of `name`, the
     16      4     rdev              of a device node
     20      4     flags             `InodeFlag`
     24      8     size              bytes
-    32      8     blocks            of 512 bytes that a solo file takes on its disk; 0 for anything else
+    32      8     blocks            of 512 bytes that a regular file's content takes on its disk
     40      8     atime_ns          signed, nanoseconds since 1970
     48      8     mtime_ns          signed
     56      8     ctime_ns          signed
-    64      8     record            0: no content (empty, or nothing but holes)
+    64      8     record            0: no content
     72      8     children          entries of a directory
     80      8     split_below_h     entries with a smaller h live in their split shard: 0 none, 1 << 63 all
     88      8     parent            authoritative for a directory, a hint for anything else

@@ -235,7 +235,7 @@ def _ends(chain: Sequence[ReplayedSegment], last_lsn: int) -> list[int]:
 
 def _extent(chain: Sequence[ReplayedSegment], same_boot: bool) -> _Extent:
     start = reached = chain[0].start_lsn
-    ends = _ends(chain, max(segment.end_lsn for segment in chain))
+    ends = _ends(chain, chain[-1].end_lsn)
     for segment, end in zip(chain, ends, strict=True):
         if segment.start_lsn != reached:
             break

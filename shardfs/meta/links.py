@@ -56,6 +56,7 @@ class SocketLinks:
         self._peers = [_Peer(worker, shards, patience_s) for worker, shards in enumerate(assignment)]
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._is_closing = False
+        self._greeted: Channel | None = None
         self._threads = [threading.Thread(target=peer.run, name=f"shardfs-worker-{peer.worker}", daemon=True) for peer in self._peers]
         self._threads.append(threading.Thread(target=self._accept, name="shardfs-workers", daemon=True))
 
@@ -104,6 +105,8 @@ class SocketLinks:
         self._is_closing = True
         with contextlib.suppress(OSError):  # it never listened
             self._listener.shutdown(socket.SHUT_RDWR)
+        if self._greeted is not None:
+            self._greeted.shut()
         for peer in self._peers:
             peer.stop()
         for thread in self._threads:
@@ -126,12 +129,15 @@ class SocketLinks:
 
     def _greet(self, channel: Channel) -> None:
         """Hand a new connection to the thread of the worker that it says to be."""
+        self._greeted = channel  # before the look at `_is_closing`, which `close` sets before it looks here
         try:
+            if self._is_closing:
+                raise ConnectionAbortedError("the mount is closing")
             kind, content = channel.receive(HELLO_S)
             if kind != Kind.HELLO:
                 raise BadMessage(f"a worker begins with {kind.name} instead of HELLO")
             hello = decode_hello(content)
-            if hello.worker < len(self._peers) and set(hello.applied) == set(self.assignment[hello.worker]):
+            if hello.worker in range(len(self._peers)) and set(hello.applied) == set(self.assignment[hello.worker]):
                 self._peers[hello.worker].attach(channel, hello.applied)
                 return
             _log.warning("a process calls itself worker %d with shards %s and is told to leave", hello.worker, sorted(hello.applied))

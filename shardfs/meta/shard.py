@@ -39,6 +39,7 @@ _DATA_FILE = "data.mdb"
 _STATE_KEY = keys.meta_key(b"state")
 _STATE = Struct("<6Q")
 _COUNTED_TABLES = (keys.INODE_TABLE, keys.ENTRY_TABLE, keys.RECORD_TABLE, keys.XATTR_TABLE, keys.ORPHAN_TABLE)
+_NEARLY_FULL_BYTES = 1 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.VersionMismatchError)
 
@@ -283,11 +284,17 @@ def _write_state(transaction: "lmdb.Transaction[bytes]", state: ShardState) -> N
 
 def _explain(path: str, error: lmdb.Error) -> ShardfsError:
     """Return the error of ours for one of LMDB's."""
-    if isinstance(error, (lmdb.MapFullError, lmdb.DiskError)) or error.code in _FULL:
+    if isinstance(error, (lmdb.MapFullError, lmdb.DiskError)) or error.code in _FULL or (error.code == errno.EIO and _is_full(path)):
         return NoSpace(f"no room for the shard {path} ({error}); free space on its disk")
     if isinstance(error, _DAMAGED):
         return CorruptShard(f"the shard {path} is damaged ({error}); run shardfs fsck")
     return DeviceFailed(f"LMDB failed on the shard {path} ({error}); see the kernel's log")
+
+
+def _is_full(path: str) -> bool:
+    """Return whether the disk is full: LMDB reports a write that the disk took only in part as an I/O error."""
+    disk = os.statvfs(path)
+    return disk.f_bavail * disk.f_frsize < _NEARLY_FULL_BYTES
 
 
 def _outside_error(path: str, error: OSError) -> ShardfsError:

@@ -1,13 +1,16 @@
-"""What the records of a volume take on its disks: counted from the record tables at mount, for `shardfs.data`."""
+"""What the records of a volume take on its disks: counted from the record tables at mount, for `shardfs.data`.
+
+A place belongs to one record; files that share content share the record.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from shardfs.errors import CorruptValue
+from shardfs.errors import CorruptValue, SetupError
 from shardfs.format import keys
 from shardfs.format.records import record_size_bytes
 from shardfs.format.values import Place, SoloPlace, decode_record_entry, open_value
-from shardfs.ids import SegmentId
+from shardfs.ids import Lsn, SegmentId, ShardId
 from shardfs.meta.shard import Shard
 from shardfs.meta.view import View
 
@@ -26,14 +29,22 @@ class SegmentUsage:
 
 @dataclass(slots=True)
 class Usage:
-    """All places in use. `damaged` counts records whose place cannot be told: no segment is known to be without them."""
+    """All places in use.
+
+    `damaged` counts records whose place cannot be told: no segment is known to be without them. `applied` tells how
+    far each shard was when it was counted, at the latest.
+    """
 
     segments: dict[SegmentId, SegmentUsage] = field(default_factory=dict)
     solos: set[SoloPlace] = field(default_factory=set)
     damaged: int = 0
+    applied: dict[ShardId, Lsn] = field(default_factory=dict)
 
-    def add(self, place: Place) -> None:
-        """Count a place in."""
+    def add(self, place: Place | None) -> None:
+        """Count a place in; None is that of a damaged record."""
+        if place is None:
+            self.damaged += 1
+            return
         if isinstance(place, SoloPlace):
             self.solos.add(place)
             return
@@ -47,8 +58,11 @@ class Usage:
         if offset + size_bytes > used.end_bytes:
             used.end_bytes = offset + size_bytes
 
-    def remove(self, place: Place) -> None:
+    def remove(self, place: Place | None) -> None:
         """Count a place out that was counted in."""
+        if place is None:
+            self.damaged -= 1
+            return
         if isinstance(place, SoloPlace):
             self.solos.remove(place)
             return
@@ -68,30 +82,48 @@ class Usage:
             used.end_bytes = max(used.end_bytes, more.end_bytes)
         self.solos |= other.solos
         self.damaged += other.damaged
+        self.applied |= other.applied
 
 
 def shard_usage(shards: Iterable[Shard]) -> Usage:
     """Count what the record tables of these shards hold."""
     usage = Usage()
     for shard in shards:
+        usage.applied[shard.shard] = shard.state().applied_lsn
         for key, stored in shard.walk(keys.RECORD_TABLE):
             try:
                 usage.add(decode_record_entry(open_value(key, stored)).place)
             except CorruptValue:
-                usage.damaged += 1
+                usage.add(None)
     return usage
 
 
 def collect_usage(view: View, stored: Usage) -> Usage:
     """Return `stored`, the usage of all shards, corrected by what the overlay says: the usage as it is now.
 
-    No shard may have applied anything since it was counted.
+    Raises `SetupError` if a shard has moved on since it was counted: only a worker of an earlier mount can do that.
     """
+    replaced: list[Place | None] = []
+    added: list[Place | None] = []
     for shard in view.shards:
-        for key, value in view.overlay.rows(shard.shard, keys.RECORD_TABLE, keys.RECORD_TABLE):
-            old = shard.get(key)
-            if old is not None:
-                stored.remove(decode_record_entry(old).place)
+        for key, value in view.overlay.rows(shard.shard, keys.RECORD_TABLE, b""):
+            replaced.extend(_stored_places(shard, key))
             if value is not None:
-                stored.add(decode_record_entry(value).place)
+                added.append(decode_record_entry(value).place)
+    for shard in view.shards:
+        if shard.state().applied_lsn != stored.applied[shard.shard]:
+            raise SetupError(f"a worker of an earlier mount was still at work on {shard.path}; mount again")
+    for place in replaced:
+        stored.remove(place)
+    for place in added:
+        stored.add(place)
     return stored
+
+
+def _stored_places(shard: Shard, key: bytes) -> list[Place | None]:
+    """Return the place that was counted for a key: none if the shard does not have it."""
+    try:
+        value = shard.get(key)
+        return [] if value is None else [decode_record_entry(value).place]
+    except CorruptValue:
+        return [None]

@@ -6,7 +6,7 @@ Each message is a pair of a kind and its content (`shardfs.format.messages` fram
     server -> worker   APPLY    [shard, through, {key: value or nil}] ...       answered by OUTCOME or FAILED
     worker -> server   OUTCOME  {shard: applied LSN}, {shard: [cause, text]}
     server -> worker   USAGE                                                    answered by USED or FAILED
-    worker -> server   USED     [segment, live bytes, records, end] ..., [disk, solo] ..., damaged
+    worker -> server   USED     [segment, live bytes, records, end] ..., [disk, solo] ..., damaged, {shard: applied LSN}
     worker -> server   FAILED   cause, text
     server -> worker   LEAVE                                                    another process has this worker's place: exit
 
@@ -125,15 +125,15 @@ def decode_outcome(content: Any) -> Outcome:
 def encode_usage(usage: Usage) -> Any:
     """Return the content of USED."""
     segments = [(segment, used.live_bytes, used.records, used.end_bytes) for segment, used in usage.segments.items()]
-    return segments, [tuple(solo) for solo in usage.solos], usage.damaged
+    return segments, [tuple(solo) for solo in usage.solos], usage.damaged, usage.applied
 
 
 def decode_usage(content: Any) -> Usage:
     """Return what USED says; raises `BadMessage`."""
     with _parsing("USED"):
-        segments, solos, damaged = content
+        segments, solos, damaged, applied = content
         used = {SegmentId(segment): SegmentUsage(*numbers) for segment, *numbers in segments}
-        return Usage(used, {SoloPlace(*solo) for solo in solos}, damaged)
+        return Usage(used, {SoloPlace(*solo) for solo in solos}, damaged, dict(applied))
 
 
 def encode_failure(error: ShardfsError) -> Any:
