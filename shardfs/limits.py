@@ -30,7 +30,8 @@ LMDB_MAX_READERS = 254
 # The running mount.
 SLOT_BUDGET_BYTES = 256 * MIB
 OVERLAY_MAX_KEYS = 200_000
-BATCH_MAX_RECORDS = 10_000
+OVERLAY_MAX_BYTES = 256 * MIB
+BATCH_MAX_RECORDS = 2_500
 BATCH_MAX_BYTES = 16 * MIB
 """Keys and values of one batch for a worker; it may end with one operation that goes beyond."""
 COMMIT_INTERVAL_S = 1.0

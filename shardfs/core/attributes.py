@@ -53,15 +53,19 @@ class AttributeOperations:
             raise InvalidArgument(f"inode {inode.ino} is not a regular file and has no size to set")
         if handle is not None and not self._session.handles.get(handle).writable:
             raise InvalidArgument(f"handle {handle} is not open for writing")
-        self._session.content.truncate(inode, size, now_ns)
+        try:
+            self._session.content.truncate(inode, size, now_ns)
+        finally:
+            self._settle_unused(inode.ino)
         self.drop_privileges(inode.ino, caller.uid)
-        if not self._session.handles.has_writers(inode.ino):
-            self._session.content.settle(inode.ino)
-            self._close_unused(inode.ino)
 
-    def _close_unused(self, ino: Ino) -> None:
-        if not self._session.handles.is_open(ino):
-            self._session.content.close(ino)
+    def _settle_unused(self, ino: Ino) -> None:
+        """Leave no slot or open backing file behind where nobody has the file open."""
+        handles, content = self._session.handles, self._session.content
+        if not handles.has_writers(ino):
+            content.settle(ino)
+        if not handles.is_open(ino):
+            content.close(ino)
 
     def _change(self, caller: Caller, ino: Ino, changes: AttributeChanges, now_ns: int) -> None:
         tx = Transaction(self._session.volume, "setattr", caller.request)

@@ -17,7 +17,7 @@ from shardfs.core.reclaim import Reclaimer
 from shardfs.core.renaming import RenameOperations
 from shardfs.core.session import Session
 from shardfs.core.turn import Waiting
-from shardfs.core.volume import Volume, log_failure
+from shardfs.core.volume import Volume
 from shardfs.errors import Overloaded
 from shardfs.ids import Ino
 from shardfs.limits import ADMISSION_WAIT_S, COMMIT_INTERVAL_S, OVERLAY_MAX_KEYS
@@ -100,7 +100,7 @@ class FileSystem:
             return
         volume = self._volume
         self._session.commits.request().on_done(self._deliver)
-        volume.loop.run_blocking(self._refill, log_failure("spare files could not be made"))
+        volume.in_background(self._refill, "spare files could not be made")
         volume.loop.call_later(COMMIT_INTERVAL_S, self._tick)
 
     def _deliver(self, _result: object, error: Exception | None) -> None:
@@ -121,7 +121,7 @@ class FileSystem:
             session.content.solos.settle(ino)
         session.is_closed = True
         deadline_s = time.monotonic() + ADMISSION_WAIT_S
-        while len(volume.overlay) or not session.commits.is_idle:
+        while len(volume.overlay) or volume.background or not session.commits.is_idle:
             self.wait(self.sync(), "the last commit")
             volume.delivery.pump(volume.journal.durable_lsn)
             volume.loop.wait(0.05)

@@ -27,7 +27,7 @@ from shardfs.data.cache import RecordCache
 from shardfs.data.segments import SegmentStore
 from shardfs.data.slots import SlotTable
 from shardfs.data.solo import SoloStore
-from shardfs.errors import CorruptValue
+from shardfs.errors import CorruptValue, SetupError
 from shardfs.format import keys
 from shardfs.format.superblock import Superblock
 from shardfs.format.values import Inode, SoloPlace
@@ -44,6 +44,7 @@ from shardfs.observe.counters import Counters
 from shardfs.storage.files import Storage
 
 USAGE_TIMEOUT_S = 120.0
+USAGE_ATTEMPTS = 3
 _PAGE = 1000
 
 
@@ -107,12 +108,10 @@ def _assemble(
 ) -> Volume:
     counters = Counters()
     replayed = replay(storage, superblock.journal_dir, superblock.volume_id)
-    overlay = fill_overlay(shards, replayed)
-    view = View(shards, overlay)
     if replayed.same_boot:
         for directory in {path, superblock.journal_dir, *(disk.path for disk in superblock.disks)}:
             storage.sync_disk(directory)
-    usage = collect_usage(view, link.usage(USAGE_TIMEOUT_S))
+    view, usage = _count_usage(shards, replayed, link)
     epoch = Epoch(replayed.last_epoch + 1)
     journal = _start_journal(storage, superblock, replayed, epoch, counters, options)
     # Segments and backing files that are not in use are removed below. What freed them may be beyond the last sync.
@@ -125,10 +124,10 @@ def _assemble(
         now_ns=now_ns,
         counters=counters,
         journal=journal,
-        overlay=overlay,
+        overlay=view.overlay,
         view=view,
         link=link,
-        delivery=Delivery(overlay, link),
+        delivery=Delivery(view.overlay, link),
         inode_count=count_inodes(view),
         inodes=InodeTable(view, INODE_CACHE_ENTRIES),
         numbers=Numbers(_number_bound(view)),
@@ -167,6 +166,18 @@ def _disks(superblock: Superblock) -> list[tuple[DiskId, str]]:
     return [(label.disk, label.path) for label in superblock.disks]
 
 
+def _count_usage(shards: Sequence[Shard], replayed: Replayed, link: WorkerLink) -> tuple[View, Usage]:
+    """Return a view of the volume as the journal says it is, and what its records take on the disks."""
+    for attempt in range(USAGE_ATTEMPTS):
+        view = View(shards, fill_overlay(shards, replayed))
+        try:
+            return view, collect_usage(view, link.usage(USAGE_TIMEOUT_S))
+        except SetupError:  # a worker of a killed mount has finished its last batch meanwhile; it gets no other
+            if attempt == USAGE_ATTEMPTS - 1:
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
 def fill_overlay(shards: Sequence[Shard], replayed: Replayed) -> Overlay:
     """Return an overlay with what the journal holds and the shards have not applied."""
     applied = [shard.state().applied_lsn for shard in shards]
@@ -183,8 +194,15 @@ def count_inodes(view: View) -> int:
     for shard in view.shards:
         count += shard.state().inodes
         for key, value in view.overlay.rows(shard.shard, keys.INODE_TABLE, keys.INODE_TABLE):
-            count += (value is not None) - (shard.get(key) is not None)
+            count += (value is not None) - _is_stored(shard, key)
     return count
+
+
+def _is_stored(shard: Shard, key: bytes) -> bool:
+    try:
+        return shard.get(key) is not None
+    except CorruptValue:
+        return True  # and counted, damaged or not
 
 
 def _number_bound(view: View) -> int:

@@ -9,10 +9,10 @@ from shardfs.core.numbers import SEQUENCE_KEY, SEQUENCE_SHARD, encode_bound
 from shardfs.core.space import SpaceGauge
 from shardfs.core.transaction import Transaction
 from shardfs.core.turn import BlockedOnWaiting, Waiting
-from shardfs.core.volume import Volume, log_failure
+from shardfs.core.volume import Volume
 from shardfs.format.values import Inode
 from shardfs.ids import Ino, Lsn
-from shardfs.limits import OVERLAY_MAX_KEYS, SPLIT_STEP_ENTRIES
+from shardfs.limits import OVERLAY_MAX_BYTES, OVERLAY_MAX_KEYS, SPLIT_STEP_ENTRIES
 
 MIN_NUMBERS_LEFT = 4 * SPLIT_STEP_ENTRIES + 1024
 """Numbers that must be left for an operation to begin: it, and the slots that it may have to seal, take fewer."""
@@ -50,7 +50,8 @@ class Session:
     @property
     def has_room(self) -> bool:
         """Whether background work may add to the overlay."""
-        return len(self.volume.overlay) <= self.overlay_max_keys
+        overlay = self.volume.overlay
+        return len(overlay) <= self.overlay_max_keys and overlay.held_bytes <= OVERLAY_MAX_BYTES
 
     def admit(self, *, grows: bool) -> None:
         """Let a change of the metadata begin, or raise: `Blocked` while a queue is full, `NoSpace` if it needs room.
@@ -92,7 +93,7 @@ class Session:
         volume = self.volume
         durable = volume.journal.durable_lsn
         oldest = min(volume.overlay.oldest_pending_lsn() or durable + 1, durable + 1)
-        volume.loop.run_blocking(lambda: volume.journal.recycle(Lsn(oldest)), log_failure("the journal could not be recycled and grows"))
+        volume.in_background(lambda: volume.journal.recycle(Lsn(oldest)), "the journal could not be recycled and grows")
         if self.has_room:
             self._release_drained(None)
         elif self._drained:

@@ -54,6 +54,8 @@ class Volume:
     records: RecordCache
     inode_count: int
     """How many inodes exist."""
+    background: int = 0
+    """How many jobs of `in_background` have not ended."""
     _freed: deque[tuple[Lsn, Place]] = field(default_factory=deque)
 
     @property
@@ -83,14 +85,15 @@ class Volume:
 
     def discard_solo(self, place: SoloPlace) -> None:
         """Remove a backing file that nothing durable points to."""
-        self.loop.run_blocking(lambda: self.solos.discard(place), log_failure("a backing file could not be removed"))
+        self.in_background(lambda: self.solos.discard(place), "a backing file could not be removed")
 
+    def in_background(self, work: Callable[[], None], failure: str) -> None:
+        """Run work on an I/O thread whose failure hurts nobody at once: it is logged, and tried again some time."""
 
-def log_failure(what: str) -> Callable[[object, Exception | None], None]:
-    """Return a `done` for background work whose failure hurts nobody at once: it is logged, and tried again some time."""
+        def done(_result: object, error: Exception | None) -> None:
+            self.background -= 1
+            if error is not None:
+                log.error("%s: %s", failure, error)
 
-    def done(_result: object, error: Exception | None) -> None:
-        if error is not None:
-            log.error("%s: %s", what, error)
-
-    return done
+        self.background += 1
+        self.loop.run_blocking(work, done)

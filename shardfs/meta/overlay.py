@@ -154,10 +154,6 @@ class Overlay:
         """Return the newest value, None for a deleted key, `MISSING` if the shard is to be asked."""
         return self._values[shard].get(key, MISSING)
 
-    def entries_after(self, shard: ShardId, parent: Ino, after_h: int) -> Iterator[tuple[bytes, bytes | None]]:
-        """Return a directory's entries in this shard with h > `after_h`, tombstones included, in order."""
-        return self.rows(shard, keys.entry_prefix(parent), keys.entry_from(parent, after_h + 1))
-
     def rows(self, shard: ShardId, prefix: bytes, first_key: bytes) -> Iterator[tuple[bytes, bytes | None]]:
         """Return keys from `first_key` on that begin with `prefix`, and their values, tombstones included, in order.
 
@@ -205,10 +201,6 @@ class Overlay:
             for key, _ in record.changes:
                 if held.lsns.get(key, lsn + 1) <= lsn:
                     _drop(held, key)
-
-    def applied_lsn(self, shard: ShardId) -> Lsn:
-        """Return the LSN up to which a shard has committed its records."""
-        return self._shards[shard].applied_lsn
 
     def oldest_pending_lsn(self) -> Lsn | None:
         """Return the oldest journal record that some shard has not applied, None if there is none."""

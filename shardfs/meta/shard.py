@@ -36,9 +36,11 @@ Changes = Mapping[bytes, bytes | None] | Iterable[tuple[bytes, bytes | None]]
 """Keys and their new values in the order in which they were made; None deletes."""
 
 _DATA_FILE = "data.mdb"
-_STATE_KEY = keys.meta_key(b"state")
+STATE_KEY = keys.meta_key(b"state")
+"""Where a shard notes its `ShardState`."""
 _STATE = Struct("<6Q")
-_COUNTED_TABLES = (keys.INODE_TABLE, keys.ENTRY_TABLE, keys.RECORD_TABLE, keys.XATTR_TABLE, keys.ORPHAN_TABLE)
+COUNTED_TABLES = (keys.INODE_TABLE, keys.ENTRY_TABLE, keys.RECORD_TABLE, keys.XATTR_TABLE, keys.ORPHAN_TABLE)
+"""The tables in the order of their counts in `ShardState`."""
 _NEARLY_FULL_BYTES = 1 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.VersionMismatchError)
@@ -157,7 +159,7 @@ class Shard:
                 if through is not None and through <= state.applied_lsn:
                     return False
                 added = _write_changes(transaction, newest)
-                counts = (old + added[table[0]] for old, table in zip(state[1:], _COUNTED_TABLES, strict=True))
+                counts = (old + added[table[0]] for old, table in zip(state[1:], COUNTED_TABLES, strict=True))
                 _write_state(transaction, ShardState(state.applied_lsn if through is None else through, *counts))
                 points.reach("worker.in_transaction")
             self._environment.reader_check()
@@ -165,6 +167,16 @@ class Shard:
             self._reopen()
             raise _explain(self.path, error) from error
         return True
+
+    def recount(self) -> None:
+        """Count all keys anew, for a shard whose counts are wrong. Raises as `apply` does."""
+        try:
+            with self._begin(write=True) as transaction:
+                counts = [sum(1 for _ in _rows(transaction, table, table)) for table in COUNTED_TABLES]
+                _write_state(transaction, ShardState(_read_state(transaction, self.path).applied_lsn, *counts))
+        except lmdb.Error as error:
+            self._reopen()
+            raise _explain(self.path, error) from error
 
     def state(self) -> ShardState:
         """Return how far the shard has come and its counts."""
@@ -269,17 +281,17 @@ def _write_changes(transaction: "lmdb.Transaction[bytes]", newest: Mapping[bytes
 
 
 def _read_state(transaction: "lmdb.Transaction[bytes]", path: str) -> ShardState:
-    stored = transaction.get(_STATE_KEY)
+    stored = transaction.get(STATE_KEY)
     if stored is None:
         raise CorruptShard(f"{path} holds no state of a shard; run shardfs fsck")
-    value = open_value(_STATE_KEY, stored)
+    value = open_value(STATE_KEY, stored)
     if len(value) != _STATE.size:
         raise CorruptValue(f"the state in {path} has {len(value)} bytes instead of {_STATE.size}; run shardfs fsck")
     return ShardState._make(_STATE.unpack(value))
 
 
 def _write_state(transaction: "lmdb.Transaction[bytes]", state: ShardState) -> None:
-    transaction.put(_STATE_KEY, seal_value(_STATE_KEY, _STATE.pack(*state)))
+    transaction.put(STATE_KEY, seal_value(STATE_KEY, _STATE.pack(*state)))
 
 
 def _explain(path: str, error: lmdb.Error) -> ShardfsError:

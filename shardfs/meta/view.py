@@ -42,11 +42,6 @@ class View:
         value = self._held(shard, key)
         return self._stored[shard](key) if value is MISSING else value
 
-    @property
-    def inodes(self) -> int:
-        """How many inodes the shards hold; what is still in the overlay is not counted."""
-        return sum(shard.state().inodes for shard in self.shards)
-
     def scan(self, shard: ShardId, prefix: bytes, limit: int, after: bytes = b"") -> list[tuple[bytes, bytes]]:
         """Return up to `limit` keys of a shard that begin with `prefix` and come after `after`, and their values."""
         first_key = max(prefix, after + b"\0") if after else prefix

@@ -4,15 +4,15 @@ Files are made with mode 0600 and directories with 0700: what a volume holds is 
 checks permissions, and never beside it.
 """
 
-import errno
 import ctypes
+import errno
 import os
 import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from shardfs.errors import DeviceFailed, Exists, NoSpace, NotFound
+from shardfs.errors import DeviceFailed, Exists, FileTooLarge, NoSpace, NotFound, ShardfsError
 from shardfs.storage.files import BackingFile, Bytes, DiskSpace, FileStat
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
@@ -20,7 +20,7 @@ _NOT_FOUND = (errno.ENOENT, errno.ENOTDIR)
 _NOT_CACHED = (errno.EAGAIN, errno.EOPNOTSUPP)
 
 
-def translate(error: OSError, action: str, path: str) -> NoSpace | NotFound | Exists | DeviceFailed:
+def translate(error: OSError, action: str, path: str) -> ShardfsError:
     """Return the error of ours that says what the operating system refused, and to which path."""
     if error.errno in _NO_SPACE:
         return NoSpace(f"cannot {action} {path}: the disk or the quota is full; make room on it")
@@ -28,6 +28,8 @@ def translate(error: OSError, action: str, path: str) -> NoSpace | NotFound | Ex
         return NotFound(f"cannot {action} {path}: it does not exist")
     if error.errno == errno.EEXIST:
         return Exists(f"cannot {action} {path}: it exists already")
+    if error.errno == errno.EFBIG:
+        return FileTooLarge(f"cannot {action} {path}: its disk holds no file of this size")
     return DeviceFailed(f"cannot {action} {path}: {error.strerror}; look for disk errors in the kernel log")
 
 

@@ -1,0 +1,1 @@
+"""The test suites of shardfs, one directory per layer."""
