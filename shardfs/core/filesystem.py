@@ -121,14 +121,18 @@ class FileSystem:
             session.content.solos.settle(ino)
         session.is_closed = True
         deadline_s = time.monotonic() + ADMISSION_WAIT_S
+        self._commit_all()
         while len(volume.overlay) or volume.background or not session.commits.is_idle:
-            self.wait(self.sync(), "the last commit")
-            volume.delivery.pump(volume.journal.durable_lsn)
             volume.loop.wait(0.05)
+            self._commit_all()
             if time.monotonic() > deadline_s:
                 raise Overloaded(f"the shards of {volume.path} did not take the last records; the next mount replays them")
         volume.segments.close()
         self._close(clean=True)
+
+    def _commit_all(self) -> None:
+        self.wait(self.sync(), "the last commit")
+        self._volume.delivery.pump(self._volume.journal.durable_lsn)
 
     def wait(self, waiting: Waiting, what: str) -> None:
         """Run the loop until an answer is there; raises its error, or `Overloaded` if it does not come in time."""

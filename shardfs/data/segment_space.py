@@ -145,7 +145,7 @@ class SegmentSpace:
     def give_back(self) -> None:
         """Return to the disks what is allocated and not used; nothing can be appended afterwards."""
         spares = [segment for spares in self._spares.values() for segment in list(spares)]
-        for segment in (*self._open.values(), *spares):
+        for segment in (*self._open.values(), *spares, *self._dead):
             try:
                 if segment.records:
                     segment.opened().truncate(segment.used_bytes)

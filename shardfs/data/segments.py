@@ -69,7 +69,7 @@ class SegmentStore:
         space = SegmentSpace(storage, places, files, unsynced, volume_id, epoch, segment_bytes, pack_threshold_bytes, counters)
         store = cls(storage, places, files, unsynced, space, counters)
         store._find_all(usage)
-        store.refill()
+        space.refill()
         return store
 
     def reserve(self, size_bytes: int) -> None:
@@ -164,8 +164,9 @@ class SegmentStore:
         self._space.last = max(usage.segments, default=0)
         for disk in self._disks:
             directory = self._space.directory(disk)
-            self._storage.make_dir(directory)
-            self._storage.sync_dir(self._disks.path(disk))
+            if not self._storage.exists(directory):
+                self._storage.make_dir(directory)
+                self._storage.sync_dir(self._disks.path(disk))
             for name in self._storage.list_dir(directory):
                 number = parse_segment_name(name)
                 if number is None:

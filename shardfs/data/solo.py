@@ -1,7 +1,7 @@
 """Solo files: each large file has a backing file of its own, ``solo/<2 hex digits>/<16 hex digits>`` on one of the disks.
 
 The 16 digits are the number, the 2 its digits 13 and 14, so that 256 successive files share a directory. A new file is
-taken from a pool of empty files: their names are durable already, and no commit has to wait for a directory.
+taken from a pool of empty files: their names are durable as a rule, and no commit has to wait for a directory.
 
 Invariants:
 - A number is higher than any that the disks or the record tables knew before.
@@ -62,7 +62,7 @@ class SoloStore:
         if not usage.damaged:
             for place in sorted(found - usage.solos):
                 store._sort_out(place)
-        store.refill()
+        store._fill()
         return store
 
     def take(self) -> tuple[SoloPlace, BackingFile]:
@@ -85,7 +85,7 @@ class SoloStore:
         file.sync()
 
     def sync(self) -> None:
-        """Make the names of all files durable; nothing to do unless a pool was empty."""
+        """Make the names of all files durable; nothing to do unless a pool was empty, or nothing was synced since the start."""
         with self._sync_lock:
             with self._lock:
                 directories, self._unsynced_directories = self._unsynced_directories, set()
@@ -111,19 +111,22 @@ class SoloStore:
         return any(len(pool) < SPARE_SOLO_FILES // 2 for pool in self._pools.values())
 
     def refill(self) -> None:
-        """Fill the pools, but for those of full disks."""
+        """Fill the pools, but for those of full disks, and make the names durable."""
+        self._fill()
+        self.sync()
+
+    def _fill(self) -> None:
         self._disks.refresh()
         for disk, pool in self._pools.items():
             if self._disks.room_bytes(disk):
-                made = [self._make_closed(disk) for _ in range(SPARE_SOLO_FILES - len(pool))]
-                self.sync()
-                pool.extend(made)
+                pool.extend([self._make_closed(disk) for _ in range(SPARE_SOLO_FILES - len(pool))])
 
     def _found(self, disk: DiskId) -> Iterator[SoloPlace]:
         """Yield the backing files of a disk."""
         root = self._root(disk)
-        self._storage.make_dir(root)
-        self._storage.sync_dir(self._disks.path(disk))
+        if not self._storage.exists(root):
+            self._storage.make_dir(root)
+            self._unsynced_directories.add(self._disks.path(disk))
         for group in filter(_GROUP.fullmatch, self._storage.list_dir(root)):
             directory = f"{root}/{group}"
             self._known_directories.add(directory)

@@ -1,0 +1,67 @@
+"""What a killed server leaves, and the next one makes of it, in the same boot."""
+
+import os
+
+from shardfs.format import keys
+from shardfs.ids import ROOT_INO, Ino
+from tests.core.small_volume import PACK_THRESHOLD_BYTES, ROOT, SmallVolume
+
+
+def test_content_of_slots_survives(small: SmallVolume) -> None:
+    ino, handle = small.begin(b"a", b"acknowledged")
+    small.call("write", handle, 12, b" twice")
+    times = small.fs.getattr(ROOT, ino).mtime_ns
+    small.reopen_as_after_a_kill()
+    assert small.read(b"a") == b"acknowledged twice"
+    assert small.stat(b"a").mtime_ns == times  # type: ignore[union-attr]
+    assert small.volume.slots.dirty_count == 0, "it was sealed"
+
+
+def test_a_solo_file_keeps_what_was_written_past_the_journal(small: SmallVolume) -> None:
+    _, handle = small.begin(b"a", b"x" * (PACK_THRESHOLD_BYTES + 1))
+    small.call("write", handle, PACK_THRESHOLD_BYTES + 1, b"tail")
+    small.reopen_as_after_a_kill()
+    assert small.read(b"a") == b"x" * (PACK_THRESHOLD_BYTES + 1) + b"tail"
+    shards = small.volume.view.shards
+    assert not any(small.volume.view.scan(shard.shard, keys.WRITING_TABLE, 1) for shard in shards)
+
+
+def test_unlinked_open_files_are_freed(small: SmallVolume) -> None:
+    ino, _ = small.begin(b"a", b"data")
+    small.call("unlink", ROOT, ROOT_INO, b"a")
+    assert small.volume.inodes.find(ino) is not None
+    count = small.volume.inode_count
+    small.reopen_as_after_a_kill()
+    assert small.volume.inodes.find(ino) is None
+    assert small.volume.inode_count == count - 1
+
+
+def test_numbers_are_never_used_twice(small: SmallVolume) -> None:
+    seen: set[Ino] = set()
+    for _ in range(4):
+        for number in range(5):
+            name = b"%d-%d" % (len(seen), number)
+            ino = small.add(name)
+            assert ino not in seen
+            seen.add(ino)
+        small.reopen_as_after_a_kill()
+
+
+def test_killed_again_and_again_without_a_clean_end(small: SmallVolume) -> None:
+    for number in range(10):
+        small.add(b"%d" % number, b"%d" % number * 500)
+        small.reopen_as_after_a_kill()
+    assert sorted(small.names(ROOT_INO)) == sorted(b"%d" % number for number in range(10))
+    for number in range(10):
+        assert small.read(b"%d" % number) == b"%d" % number * 500
+
+
+def test_a_clean_end_leaves_nothing_to_recover(small: SmallVolume) -> None:
+    small.add(b"a", b"data")
+    small.begin(b"left-open", b"data")
+    small.fs.shutdown()
+    assert not os.path.exists(small.directory / "slots")
+    small.open()
+    assert small.volume.counters.get("slot.recovered") == 0
+    assert small.read(b"a") == b"data"
+    assert small.read(b"left-open") == b"data"
