@@ -4,18 +4,15 @@ import time
 
 from shardfs.core.interface import Statfs
 from shardfs.core.volume import Volume
+from shardfs.data.disks import kept_bytes
 from shardfs.errors import NoSpace
-from shardfs.limits import NAME_MAX_BYTES, RESERVE_BYTES
+from shardfs.limits import NAME_MAX_BYTES
+from shardfs.storage.files import DiskSpace
 
 BLOCK_BYTES = 4096
 FRESH_S = 0.2
 INODE_BYTES = 1024
 """About what one more small file costs in the shards and the journal: it turns free space into free inodes."""
-
-
-def reserve_bytes(disk_total_bytes: int) -> int:
-    """Return how much of a disk of this size is kept for the journal and the shards."""
-    return min(RESERVE_BYTES, disk_total_bytes // 20)
 
 
 class SpaceGauge:
@@ -32,7 +29,7 @@ class SpaceGauge:
         if now_s - self._checked_s > FRESH_S:
             self._checked_s = now_s
             space = self._volume.storage.space(self._volume.path)
-            self._short_bytes = reserve_bytes(space.total) - space.available
+            self._short_bytes = kept_bytes(space) - space.available
         if self._short_bytes > 0:
             raise NoSpace(
                 f"{self._volume.path}: its disk is full but for the reserve for metadata; delete something or add {self._short_bytes} bytes"
@@ -41,12 +38,9 @@ class SpaceGauge:
     def statfs(self, inodes: int) -> Statfs:
         """Return the sizes of all hot disks together: what files can really get, without reserves."""
         volume = self._volume
-        total = free = available = 0
-        for disk in volume.superblock.disks:
-            space = volume.storage.space(disk.path)
-            total += space.total
-            free += space.free
-            available += max(0, space.available - reserve_bytes(space.total))
+        disks = self._distinct_disks()
+        total, free = sum(disk.total for disk in disks), sum(disk.free for disk in disks)
+        available = sum(max(0, disk.available - kept_bytes(disk)) for disk in disks)
         unused = volume.segments.free_bytes()
         files_free = (available + unused) // INODE_BYTES
         return Statfs(
@@ -58,3 +52,11 @@ class SpaceGauge:
             files_free,
             NAME_MAX_BYTES,
         )
+
+    def _distinct_disks(self) -> list[DiskSpace]:
+        """Return the space of each file system that holds hot disks, once."""
+        found: dict[object, DiskSpace] = {}
+        for disk in self._volume.superblock.disks:
+            space = self._volume.storage.space(disk.path)
+            found.setdefault(space.file_system or disk.path, space)
+        return list(found.values())

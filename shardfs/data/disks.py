@@ -67,5 +67,10 @@ def no_room(paths: Iterable[str]) -> NoSpace:
     return NoSpace(f"no hot disk has room ({', '.join(paths)}): delete files, or make room on the disks")
 
 
+def kept_bytes(space: DiskSpace) -> int:
+    """Return how much of a disk data never takes: the journal and the shards need it to go on."""
+    return min(RESERVE_BYTES, space.total // 20)
+
+
 def _room_bytes(space: DiskSpace) -> int:
-    return max(0, space.available - min(RESERVE_BYTES, space.total // 20))
+    return max(0, space.available - kept_bytes(space))

@@ -21,11 +21,15 @@ class FileStat(NamedTuple):
 
 
 class DiskSpace(NamedTuple):
-    """Bytes on a disk: all, free, and free for this user (`available` <= `free` <= `total`)."""
+    """Bytes on a disk: all, free, and free for this user (`available` <= `free` <= `total`).
+
+    `file_system` tells disks apart: two directories with the same number share their space. 0: it cannot be told.
+    """
 
     total: int
     free: int
     available: int
+    file_system: int = 0
 
 
 class BackingFile(Protocol):

@@ -204,7 +204,7 @@ class RealStorage:
         with _translated("measure the disk of", path):
             found = os.statvfs(path)
         unit = found.f_frsize
-        return DiskSpace(found.f_blocks * unit, found.f_bfree * unit, found.f_bavail * unit)
+        return DiskSpace(found.f_blocks * unit, found.f_bfree * unit, found.f_bavail * unit, found.f_fsid)
 
     def boot_id(self) -> bytes:
         """Return the kernel's random id of this boot (proc(5), /proc/sys/kernel/random/boot_id) as 16 bytes."""

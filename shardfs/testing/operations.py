@@ -7,6 +7,7 @@ import errno
 import mmap
 import os
 import random
+import stat
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -69,7 +70,7 @@ class Hands:
         return os.path.join(self._root, path)
 
     def _do_open(self, handle: int, path: str, flags: int, mode: int) -> None:
-        fd = os.open(self._path(path), flags, mode)
+        fd = os.open(self._path(path), flags | os.O_NONBLOCK, mode)  # a fifo must not wait for its other end
         if handle in self._files:
             os.close(self._files[handle])
         self._files[handle] = fd
@@ -106,8 +107,9 @@ class Hands:
 
     def _do_store(self, handle: int, offset: int, byte: int) -> None:
         """Change one byte through a shared mapping."""
-        if (size := os.fstat(self._fd(handle)).st_size) > offset:
-            with mmap.mmap(self._fd(handle), size) as view:
+        found = os.fstat(self._fd(handle))
+        if stat.S_ISREG(found.st_mode) and found.st_size > offset:
+            with mmap.mmap(self._fd(handle), found.st_size) as view:
                 view[offset] = byte
 
     def _do_stat(self, path: str) -> tuple[int, ...]:
@@ -167,7 +169,7 @@ class Hands:
 
 def told(found: os.stat_result) -> tuple[int, ...]:
     """Return what of a stat must agree everywhere: sizes of directories are the file system's own affair."""
-    size = 0 if found.st_mode & 0o170000 == 0o040000 else found.st_size
+    size = 0 if stat.S_ISDIR(found.st_mode) else found.st_size
     return found.st_mode, found.st_nlink, found.st_uid, found.st_gid, size, found.st_rdev
 
 
