@@ -41,6 +41,8 @@ IO_THREADS = 8
 SPLIT_STEP_ENTRIES = 64
 SEQUENCE_RESERVE = 65_536
 SPARE_SOLO_FILES = 32
+UNSYNCED_MAX_FILES = 10_000
+"""Large files written and not synced that are remembered; beyond it they are synced by and by."""
 SOLO_AFTER_SYNCS = 4
 RESERVE_BYTES = 64 * MIB
 """Room on the volume's disk that user data never takes: the journal and the shards need it to go on."""

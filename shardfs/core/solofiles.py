@@ -19,6 +19,7 @@ from shardfs.errors import ShardfsError
 from shardfs.format import keys
 from shardfs.format.values import Inode, SoloPlace
 from shardfs.ids import Ino, ino_shard
+from shardfs.limits import UNSYNCED_MAX_FILES
 from shardfs.observe import points
 from shardfs.storage.files import BackingFile
 
@@ -74,8 +75,14 @@ class SoloFiles:
             tx.change((ino_shard(inode.ino), keys.writing_key(inode.ino), b""))
             tx.commit()
             solo.writing = True
-        self._unsynced[inode.ino] = place
+        self._note_unsynced(inode.ino, place)
         return solo
+
+    def _note_unsynced(self, ino: Ino, place: SoloPlace) -> None:
+        """Remember that a file was written; of too many, the one that was so longest is synced."""
+        self._unsynced[ino] = place
+        if len(self._unsynced) > UNSYNCED_MAX_FILES:
+            self.sync_with_next_commit(next(iter(self._unsynced)))
 
     def create(self, ino: Ino, content: memoryview | bytes, mtime_ns: int, ctime_ns: int) -> SoloFile:
         """Let a file that has been packed, or empty, go on in a backing file that begins with this content.
@@ -93,7 +100,7 @@ class SoloFiles:
             raise
         points.reach("solo.after_create")
         self._open[ino] = solo
-        self._unsynced[ino] = place
+        self._note_unsynced(ino, place)
         return solo
 
     def _journal_creation(self, ino: Ino, solo: SoloFile) -> None:
@@ -108,6 +115,7 @@ class SoloFiles:
 
     def write(self, solo: SoloFile, offset: int, data: bytes, now_ns: int) -> None:
         """Write into a file that is open for it."""
+        self._volume.solos.spend(solo.place, len(data))
         solo.file.pwrite(data, offset)
         solo.size = max(solo.size, offset + len(data))
         solo.mtime_ns = solo.ctime_ns = now_ns

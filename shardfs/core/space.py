@@ -29,7 +29,8 @@ class SpaceGauge:
         if now_s - self._checked_s > FRESH_S:
             self._checked_s = now_s
             space = self._volume.storage.space(self._volume.path)
-            self._short_bytes = kept_bytes(space) - space.available
+            # Data stops at the whole reserve: the other half is for the metadata of files that fill what is allocated.
+            self._short_bytes = kept_bytes(space) // 2 - space.available
         if self._short_bytes > 0:
             raise NoSpace(
                 f"{self._volume.path}: its disk is full but for the reserve for metadata; delete something or add {self._short_bytes} bytes"

@@ -10,17 +10,21 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from shardfs.errors import NoSpace
 from shardfs.ids import DiskId
-from shardfs.limits import RESERVE_BYTES
+from shardfs.limits import MIB, RESERVE_BYTES
 from shardfs.storage.files import DiskSpace, Storage
+
+LOOK_BYTES = 8 * MIB
+"""How much is written to a disk before it is asked again how much room it has."""
 
 
 class Disks:
-    """The hot disks of a volume, by number. `choose` is the loop thread's, everything else any thread's."""
+    """The hot disks of a volume, by number. `choose` and `spend` are the loop thread's, the rest any thread's."""
 
     def __init__(self, storage: Storage, disks: Sequence[tuple[DiskId, str]]) -> None:
         assert disks, "a volume has at least one hot disk"
         self._storage = storage
         self._paths = dict(disks)
+        self._left_bytes: dict[DiskId, int] = {}
         self.refresh()
 
     def __iter__(self) -> Iterator[DiskId]:
@@ -33,6 +37,19 @@ class Disks:
     def room_bytes(self, disk: DiskId) -> int:
         """Look how much room a disk has."""
         return _room_bytes(self._storage.space(self._paths[disk]))
+
+    def spend(self, disk: DiskId, size_bytes: int) -> None:
+        """Let so many bytes be written to a disk; raises `NoSpace` if that would take from what stays free on it.
+
+        The disk is looked at each time that `LOOK_BYTES` have been spent.
+        """
+        left_bytes = self._left_bytes.get(disk, 0) - size_bytes
+        if left_bytes < 0:
+            left_bytes = min(self.room_bytes(disk), max(LOOK_BYTES, size_bytes)) - size_bytes
+            if left_bytes < 0:
+                self._left_bytes[disk] = 0
+                raise no_room([self._paths[disk]])
+        self._left_bytes[disk] = left_bytes
 
     def refresh(self) -> None:
         """Look how much room each disk has, for the choices that follow."""

@@ -79,6 +79,10 @@ class SoloStore:
         """Open a backing file; who opens it closes it. Raises `NotFound` if it is missing."""
         return self._storage.open(self._path(place))
 
+    def spend(self, place: SoloPlace, size_bytes: int) -> None:
+        """Let so many bytes be written to a backing file; raises `NoSpace` before the disk's reserve is touched."""
+        self._disks.spend(place.disk, size_bytes)
+
     def sync_file(self, file: BackingFile) -> None:
         """Make the content of a backing file durable."""
         self._counters.add("solo.syncs")

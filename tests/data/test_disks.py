@@ -58,3 +58,17 @@ def test_no_room_is_told_only_after_another_look() -> None:
         disks.choose_with_room()
     storage.available_by_path["/c"] = GIB
     assert disks.choose_with_room() == 2
+
+
+def test_spending_stops_at_what_stays_free() -> None:
+    storage = Measured(100 * GIB, a=64 * MIB + 20 * MIB)
+    disks = Disks(storage, PATHS[:1])
+    for _ in range(2):
+        disks.spend(DiskId(0), 5 * MIB)
+        storage.available_by_path["/a"] -= 5 * MIB
+    storage.available_by_path["/a"] = 64 * MIB + MIB  # others have filled it meanwhile
+    disks.spend(DiskId(0), MIB)
+    with pytest.raises(NoSpace, match="no hot disk has room"):
+        disks.spend(DiskId(0), 8 * MIB)
+    storage.available_by_path["/a"] = GIB
+    disks.spend(DiskId(0), 8 * MIB)
