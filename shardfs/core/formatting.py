@@ -80,13 +80,20 @@ def format_volume(storage: Storage, volume: str, now_ns: int, options: FormatOpt
         _write_volume(storage, volume, superblock, options)
     except ShardfsError as error:
         for path in places:
-            storage.remove_tree(path)
-            if path not in missing:
-                storage.make_dir(path)
+            remove_content(storage, path, keep_directory=path not in missing)
         if isinstance(error, SetupError):
             raise
         raise SetupError(f"{volume} was not formatted: {error}") from error
     return superblock
+
+
+def remove_content(storage: Storage, path: str, *, keep_directory: bool) -> None:
+    """Undo what was made in a directory, and remove it unless it was there before: it may be a mount point."""
+    if keep_directory:
+        for name in storage.list_dir(path):
+            storage.remove_tree(os.path.join(path, name))
+    else:
+        storage.remove_tree(path)
 
 
 def _places(volume: str, superblock: Superblock) -> list[str]:

@@ -97,7 +97,7 @@ class Storage(Protocol):
         """Make everything durable on the disk that holds this path."""
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory with all that is in it; fine if it is missing."""
+        """Remove a file, or a directory with all that is in it; fine if it is missing."""
 
     def space(self, path: str) -> DiskSpace:
         """Return how full the disk is that holds this path."""

@@ -194,10 +194,12 @@ class RealStorage:
                 os.close(fd)
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory with all that is in it; fine if it is missing."""
+        """Remove a file, or a directory with all that is in it; fine if it is missing."""
         with _translated("remove", path):
-            if os.path.lexists(path):
+            if os.path.isdir(path) and not os.path.islink(path):
                 shutil.rmtree(path)
+            elif os.path.lexists(path):
+                os.unlink(path)
 
     def space(self, path: str) -> DiskSpace:
         """Return how full the disk is that holds this path."""

@@ -1,0 +1,1 @@
+"""The two programs, run as a user runs them."""

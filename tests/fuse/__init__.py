@@ -1,0 +1,1 @@
+"""The adapter to the kernel, the mount table, mount options and mount points."""
