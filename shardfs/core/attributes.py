@@ -19,7 +19,6 @@ CAPABILITY = b"security.capability"
 _CLASSES = (b"user.", b"trusted.", b"security.")
 _ACLS = (acl.ACCESS, acl.DEFAULT)
 TIME_END_NS = 1 << 63
-_ROWS_PER_SCAN = 1000
 
 
 class AttributeOperations:
@@ -153,8 +152,8 @@ class AttributeOperations:
     def _names(self, inode: Inode) -> list[bytes]:
         if not inode.flags & InodeFlag.HAS_XATTR:
             return []
-        rows = self._session.volume.view.scan(ino_shard(inode.ino), keys.xattr_prefix(inode.ino), limit=_ROWS_PER_SCAN)
-        return [keys.parse_xattr_key(key)[1] for key, _ in rows]
+        found = self._session.volume.view.scan_keys(ino_shard(inode.ino), keys.xattr_prefix(inode.ino))
+        return [keys.parse_xattr_key(key)[1] for key in found]
 
     def setxattr(self, caller: Caller, ino: Ino, name: bytes, value: bytes, flags: int) -> None:
         """Set an extended attribute; `flags` may demand that it is new or that it exists."""
@@ -214,6 +213,8 @@ class AttributeOperations:
             return
         if not name.startswith(_CLASSES):
             raise NotSupported(f"attributes such as {name!r} are not offered; mount with -o acl for POSIX ACLs")
+        if name in _CLASSES:
+            raise InvalidArgument(f"{name!r} is a class of attributes and names none")
         if len(name) > XATTR_NAME_MAX_BYTES:
             raise AttributeTooLarge(f"the attribute name of {len(name)} bytes is too long, {XATTR_NAME_MAX_BYTES} are allowed")
 

@@ -15,7 +15,7 @@ from shardfs.core.solofiles import SoloFile, SoloFiles
 from shardfs.core.transaction import Transaction
 from shardfs.core.turn import Waiting
 from shardfs.core.volume import Volume
-from shardfs.errors import FileTooLarge
+from shardfs.errors import FileTooLarge, NoSpace
 from shardfs.format import keys
 from shardfs.format.values import Inode, SoloPlace
 from shardfs.ids import NO_RECORD, Ino, ino_shard
@@ -156,6 +156,7 @@ class Content:
             slot.set_times(mtime_ns, now_ns)
         elif solo is not None:
             solo.mtime_ns, solo.ctime_ns = mtime_ns, now_ns
+            self.solos.settle(inode.ino)  # else recovery would take the time from the backing file
 
     def prepare_sync(self, inode: Inode) -> None:
         """Journal a file's current content, so that the next commit makes it durable."""
@@ -166,7 +167,11 @@ class Content:
                 self.packer.seal(ino)
                 return
             # A file that is synced again and again must not be rewritten as a whole each time.
-            self._outgrow(inode)
+            try:
+                self._outgrow(inode)
+            except NoSpace:
+                self.packer.seal(ino)  # for that the room is reserved
+                return
         if self.solos.find(ino) is not None:
             self.solos.checkpoint(ino)
         else:
@@ -185,10 +190,14 @@ class Content:
         else:
             self.solos.sync_with_next_commit(inode.ino)
 
-    def settle(self, ino: Ino) -> None:
-        """Nobody has the file open for writing any more: seal the slot, or journal the final size."""
+    def settle(self, ino: Ino, *, is_orphan: bool = False) -> None:
+        """Nobody has the file open for writing any more: seal the slot, or journal the final size.
+
+        An orphan's slot stays: it is about to be freed, and sealing it would only write what nobody reads.
+        """
         if self.packer.slot(ino) is not None:
-            self.packer.seal(ino)
+            if not is_orphan:
+                self.packer.seal(ino)
         elif self.solos.find(ino) is not None:
             self.solos.settle(ino)
 

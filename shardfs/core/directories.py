@@ -8,19 +8,24 @@ A directory begins in its home shard. When it has more entries than `split_entri
 hash ranges, `SPLIT_STEP_ENTRIES` at a time, each step one record that also moves the watermark `split_below_h`.
 """
 
+import logging
 import stat
 
 from shardfs.core.interface import Attributes, DirectoryRow
 from shardfs.core.session import Session
 from shardfs.core.transaction import Transaction
-from shardfs.errors import NotDirectory
+from shardfs.errors import NotDirectory, ShardfsError
 from shardfs.format import keys
 from shardfs.format.values import Entry, Inode, encode_entry
 from shardfs.ids import HandleId, Ino
 from shardfs.limits import SPLIT_STEP_ENTRIES
 from shardfs.observe import points
 
+log = logging.getLogger(__name__)
+
 AFTER_DOT, AFTER_DOT_DOT = 1, 2
+FULL_RETRY_S, FAILED_RETRY_S = 0.1, 30.0
+"""When a split goes on that found the overlay full, or that has failed."""
 
 
 class DirectoryOperations:
@@ -82,12 +87,18 @@ class Splitter:
         if directory is None or directory.split_below_h >= keys.HASH_END or self._session.is_closed:
             self._splitting.discard(ino)
             return
-        if self._session.has_room:
+        loop = self._session.volume.loop
+        if not self._session.has_room:
+            loop.call_later(FULL_RETRY_S, lambda: self._step(ino))
+            return
+        try:
             self._move_some(directory)
-            points.reach("split.after_step")
-            self._session.volume.loop.post(lambda: self._step(ino))
-        else:
-            self._session.volume.loop.call_later(0.1, lambda: self._step(ino))
+        except ShardfsError as error:
+            log.error("directory %d could not be split further and will be tried again: %s", ino, error)
+            loop.call_later(FAILED_RETRY_S, lambda: self._step(ino))
+            return
+        points.reach("split.after_step")
+        loop.post(lambda: self._step(ino))
 
     def _move_some(self, directory: Inode) -> None:
         volume = self._session.volume

@@ -60,6 +60,7 @@ class FileOperations:
         opened = session.handles.get(handle)
         if not opened.writable:
             raise BadHandle(f"handle {handle} is not open for writing")
+        session.admit(grows=False)  # content reserves its own room
         session.content.write(session.inode(opened.ino), offset, data, session.now_ns())
         self._attributes.drop_privileges(opened.ino, opened.uid)
         return len(data)
@@ -82,8 +83,8 @@ class FileOperations:
         if opened is None:
             return
         ino = opened.ino
-        if opened.writable and not session.handles.has_writers(ino) and session.inode(ino).nlink:
-            session.content.settle(ino)
+        if opened.writable and not session.handles.has_writers(ino):
+            session.content.settle(ino, is_orphan=not session.inode(ino).nlink)
         if not session.handles.is_open(ino):
             session.content.close(ino)
             self._reclaimer.collect(ino)

@@ -31,6 +31,7 @@ class FileSystem:
     def __init__(self, volume: Volume, *, with_acl: bool = False, overlay_max_keys: int = OVERLAY_MAX_KEYS) -> None:
         session = self._session = Session(volume, overlay_max_keys)
         self._volume = volume
+        self._refilling = False
         self.reclaimer = Reclaimer(session)
         splitter = Splitter(session)
         attributes = AttributeOperations(session, with_acl=with_acl)
@@ -100,7 +101,9 @@ class FileSystem:
             return
         volume = self._volume
         self._session.commits.request().on_done(self._deliver)
-        volume.in_background(self._refill, "spare files could not be made")
+        if not self._refilling:  # a saturated disk must not let refills take all I/O threads
+            self._refilling = True
+            volume.in_background(self._refill, "spare files could not be made")
         volume.loop.call_later(COMMIT_INTERVAL_S, self._tick)
 
     def _deliver(self, _result: object, error: Exception | None) -> None:
@@ -109,10 +112,13 @@ class FileSystem:
 
     def _refill(self) -> None:
         volume = self._volume
-        volume.journal.prepare()
-        volume.segments.refill()
-        if volume.solos.wants_refill:
-            volume.solos.refill()
+        try:
+            volume.journal.prepare()
+            volume.segments.refill()
+            if volume.solos.wants_refill:
+                volume.solos.refill()
+        finally:
+            self._refilling = False
 
     def shutdown(self) -> None:
         """Make everything durable, bring all shards up to date, and close the volume. Raises if that fails."""

@@ -54,10 +54,9 @@ class Numbers:
         """How many numbers can be handed out before the next bound has to be durable."""
         return self._bound - self._next
 
-    @property
-    def wants_more(self) -> bool:
-        """Whether it is time to journal a higher bound."""
-        return self._raise_lsn is None and self.left < SEQUENCE_RESERVE // 2
+    def wants_more(self, needed: int) -> bool:
+        """Return whether it is time to journal a higher bound, if so many numbers must always be left."""
+        return self._raise_lsn is None and self.left < max(SEQUENCE_RESERVE // 2, needed)
 
     def next_bound(self) -> int:
         """Return the bound to journal next."""

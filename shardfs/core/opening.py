@@ -12,6 +12,7 @@ Recovery, in this order:
 All of it may be interrupted and done again.
 """
 
+import logging
 import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,14 +21,14 @@ from shardfs.core.filesystem import FileSystem
 from shardfs.core.formatting import check_disks, read_superblock, shards_dir
 from shardfs.core.inodes import InodeTable
 from shardfs.core.loop import Loop
-from shardfs.core.numbers import SEQUENCE_KEY, SEQUENCE_SHARD, Numbers, decode_bound, encode_bound
+from shardfs.core.numbers import SEQUENCE_KEY, SEQUENCE_SHARD, Numbers, decode_bound
 from shardfs.core.transaction import Transaction
 from shardfs.core.volume import Volume
 from shardfs.data.cache import RecordCache
 from shardfs.data.segments import SegmentStore
 from shardfs.data.slots import SlotTable
 from shardfs.data.solo import SoloStore
-from shardfs.errors import CorruptValue, SetupError
+from shardfs.errors import CorruptValue, NotFound, SetupError
 from shardfs.format import keys
 from shardfs.format.superblock import Superblock
 from shardfs.format.values import Inode, SoloPlace
@@ -43,9 +44,10 @@ from shardfs.meta.view import View
 from shardfs.observe.counters import Counters
 from shardfs.storage.files import Storage
 
+log = logging.getLogger(__name__)
+
 USAGE_TIMEOUT_S = 120.0
 USAGE_ATTEMPTS = 3
-_PAGE = 1000
 
 
 @dataclass(frozen=True)
@@ -231,12 +233,9 @@ class Recovery:
         self._filesystem.wait(self._filesystem.sync(), "the recovery's commit")
 
     def _reserve_numbers(self) -> None:
-        volume = self._volume
-        bound = volume.numbers.next_bound()
-        tx = Transaction(volume, "reserve")
-        tx.change((SEQUENCE_SHARD, SEQUENCE_KEY, encode_bound(bound)))
-        volume.numbers.raised(bound, tx.commit())
-        self._filesystem.wait(self._session.commits.request(), "the first commit")
+        while self._volume.numbers.left < self._session.numbers_needed:
+            self._session.raise_number_bound()
+            self._filesystem.wait(self._session.commits.request(), "the first commit")
 
     def _adopt_slots(self) -> None:
         for slot in self._volume.slots.recovered():
@@ -255,7 +254,10 @@ class Recovery:
         if inode is not None and inode.record != NO_RECORD:
             place = self._volume.record(inode.record).place
             if isinstance(place, SoloPlace):
-                self._take_state(tx.inode(ino), place)
+                try:
+                    self._take_state(tx.inode(ino), place)
+                except NotFound as missing:
+                    log.error("file %r was being written and is lost, everything else is there: %s", inode.name, missing)
         tx.commit()
 
     def _take_state(self, inode: Inode, place: SoloPlace) -> None:
@@ -269,11 +271,6 @@ class Recovery:
 
     def _listed(self, table: bytes, parse: Callable[[bytes], Ino]) -> list[Ino]:
         """Return the inodes of a table of all shards."""
-        found: list[Ino] = []
-        for shard in self._volume.view.shards:
-            after = b""
-            while rows := self._volume.view.scan(shard.shard, table, _PAGE, after):
-                found.extend(parse(key) for key, _ in rows)
-                after = rows[-1][0]
-        return found
+        view = self._volume.view
+        return [parse(key) for shard in view.shards for key in view.scan_keys(shard.shard, table)]
 

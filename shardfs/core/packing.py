@@ -55,8 +55,9 @@ class Packer:
 
     def adopt(self, slot: Slot) -> None:
         """Take over a slot that was found dirty after a crash."""
+        # The segments in which there was room for it are closed: it may take what data never takes otherwise.
+        self._reserve(slot.ino, slot.size, from_kept=True)
         self._slots[slot.ino] = slot
-        self._reserve(slot.ino, slot.size)
 
     def payload(self, record: RecordId, place: PackedPlace, ino: Ino) -> bytes:
         """Return a record's content: from memory or the page cache, else raise `Blocked` and read it from the disk."""
@@ -85,8 +86,8 @@ class Packer:
         volume.counters.add("segment.reads_blocked")
         return BlockedOnWork(work, absorb)
 
-    def open_slot(self, inode: Inode, *, keep: bool = True) -> Slot:
-        """Return the file's slot, taking one if need be and loading the content into it unless `keep` is False.
+    def open_slot(self, inode: Inode) -> Slot:
+        """Return the file's slot, taking one if need be and loading the content into it.
 
         Raises `NoSpace`, or `Blocked` if the content must be read from the disk first.
         """
@@ -94,12 +95,16 @@ class Packer:
         if slot is not None:
             return slot
         content = b""
-        if keep and inode.record != NO_RECORD:
+        if inode.record != NO_RECORD:
             place = self._volume.record(inode.record).place
             assert isinstance(place, PackedPlace), "solo files have no slot"
             content = self.payload(inode.record, place, inode.ino)
         self._reserve(inode.ino, len(content))
-        slot = self._slots[inode.ino] = self._take_slot(inode, content)
+        try:
+            slot = self._slots[inode.ino] = self._take_slot(inode, content)
+        except ShardfsError:
+            self._volume.segments.release(self._reserved.pop(inode.ino))
+            raise
         return slot
 
     def _take_slot(self, inode: Inode, content: bytes) -> Slot:
@@ -120,7 +125,7 @@ class Packer:
 
     def truncate(self, inode: Inode, size: int, now_ns: int) -> None:
         """Set the size of a file's slot. Raises `NoSpace` before anything has changed."""
-        slot = self.open_slot(inode, keep=size > 0)
+        slot = self.open_slot(inode)
         self._reserve(inode.ino, max(slot.size, size))
         self._with_relief(inode.ino, lambda: slot.truncate(size, now_ns))
 
@@ -144,11 +149,11 @@ class Packer:
         self.seal(oldest)
         return True
 
-    def _reserve(self, ino: Ino, size: int) -> None:
+    def _reserve(self, ino: Ino, size: int, *, from_kept: bool = False) -> None:
         wanted = RECORD_OVERHEAD_BYTES + size
         more = wanted - self._reserved.get(ino, 0)
         if more > 0:
-            self._volume.segments.reserve(more)
+            self._volume.segments.reserve(more, from_kept=from_kept)
             self._reserved[ino] = wanted
 
     def seal(self, ino: Ino) -> None:

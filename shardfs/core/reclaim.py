@@ -9,8 +9,6 @@ from shardfs.format import keys
 from shardfs.format.values import Inode, InodeFlag
 from shardfs.ids import Ino, ino_shard
 
-XATTRS_PER_SCAN = 1000
-
 
 class Reclaimer:
     """Drops links and frees inodes. Loop thread only."""
@@ -43,7 +41,7 @@ class Reclaimer:
         inode = tx.inode(ino)
         session.content.release(tx, inode)
         if inode.flags & InodeFlag.HAS_XATTR:
-            for key, _ in session.volume.view.scan(shard, keys.xattr_prefix(ino), limit=XATTRS_PER_SCAN):
+            for key in session.volume.view.scan_keys(shard, keys.xattr_prefix(ino)):
                 tx.change((shard, key, None))
         tx.change((shard, keys.orphan_key(ino), None))
         tx.remove_inode(ino)

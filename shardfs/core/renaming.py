@@ -29,19 +29,25 @@ class RenameOperations:
         """Move an entry, or exchange two; flags as of renameat2(2), but for whiteouts."""
         if flags & ~(RENAME_NOREPLACE | RENAME_EXCHANGE) or flags == RENAME_NOREPLACE | RENAME_EXCHANGE:
             raise InvalidArgument(f"rename flags {flags:#x} are not offered")
-        names = self._names
-        source = names.get(names.directory(parent), name)
-        target = names.find(names.living_directory(new_parent), new_name)
+        source, target = self._ends(parent, name, new_parent, new_name)
         if target is not None and flags & RENAME_NOREPLACE:
             raise Exists(f"directory {new_parent} has an entry {new_name!r} already")
-        self._check_no_loop(source.ino, new_parent)
         if flags & RENAME_EXCHANGE:
             if target is None:
                 raise NotFound(f"directory {new_parent} has no entry {new_name!r} to exchange")
+            self._check_no_loop(source.ino, new_parent)
             self._check_no_loop(target.ino, parent)
             self._exchange(caller, (parent, name, source), (new_parent, new_name, target))
-        elif target is None or target.ino != source.ino:
+            return
+        self._check_no_loop(source.ino, new_parent)
+        if target is None or target.ino != source.ino:
             self._move(caller, (parent, name, source), (new_parent, new_name, target))
+
+    def _ends(self, parent: Ino, name: bytes, new_parent: Ino, new_name: bytes) -> tuple[Entry, Entry | None]:
+        """Return the entry to move and what is in its new place; both directories are looked at first, as in the kernel."""
+        names = self._names
+        old_directory, new_directory = names.directory(parent), names.living_directory(new_parent)
+        return names.get(old_directory, name), names.find(new_directory, new_name)
 
     def _check_no_loop(self, moved: Ino, new_parent: Ino) -> None:
         """Refuse to move a directory below itself."""

@@ -1,5 +1,6 @@
 """What the operations of one mount share, and the conditions under which a change may begin."""
 
+import logging
 from dataclasses import dataclass, field
 
 from shardfs.core.commit import GroupCommit
@@ -10,12 +11,15 @@ from shardfs.core.space import SpaceGauge
 from shardfs.core.transaction import Transaction
 from shardfs.core.turn import BlockedOnWaiting, Waiting
 from shardfs.core.volume import Volume
+from shardfs.errors import Overloaded
 from shardfs.format.values import Inode
 from shardfs.ids import Ino, Lsn
-from shardfs.limits import OVERLAY_MAX_BYTES, OVERLAY_MAX_KEYS, SPLIT_STEP_ENTRIES
+from shardfs.limits import ADMISSION_WAIT_S, OVERLAY_MAX_BYTES, OVERLAY_MAX_KEYS
 
-MIN_NUMBERS_LEFT = 4 * SPLIT_STEP_ENTRIES + 1024
-"""Numbers that must be left for an operation to begin: it, and the slots that it may have to seal, take fewer."""
+log = logging.getLogger(__name__)
+
+MIN_NUMBERS_LEFT = 1024
+"""Numbers that must be left for an operation to begin, besides one for each dirty slot: it takes fewer."""
 
 
 @dataclass
@@ -61,14 +65,21 @@ class Session:
         volume = self.volume
         if not self.has_room:
             raise BlockedOnWaiting(self._when_drained())
-        if volume.numbers.wants_more:
-            self._raise_number_bound()
-        if volume.numbers.left < MIN_NUMBERS_LEFT:
+        needed = self.numbers_needed
+        if volume.numbers.wants_more(needed):
+            self.raise_number_bound()
+        if volume.numbers.left < needed:
             raise BlockedOnWaiting(self.commits.request())
         if grows:
             self.space.require()
 
-    def _raise_number_bound(self) -> None:
+    @property
+    def numbers_needed(self) -> int:
+        """How many numbers must be left: sealing takes one for each slot, at a close or a sync that waits for nothing."""
+        return MIN_NUMBERS_LEFT + self.volume.slots.dirty_count
+
+    def raise_number_bound(self) -> None:
+        """Journal a higher bound of the numbers; it counts from the next commit."""
         volume = self.volume
         bound = volume.numbers.next_bound()
         tx = Transaction(volume, "reserve")
@@ -79,8 +90,18 @@ class Session:
         waiting = Waiting()
         self._drained.append(waiting)
         self.volume.counters.add("overlay.full")
+        self.volume.loop.call_later(ADMISSION_WAIT_S, lambda: self._give_up(waiting))
         self.commits.request().on_done(self._deliver)
         return waiting
+
+    def _give_up(self, waiting: Waiting) -> None:
+        """Fail an operation that has waited long enough for room in the overlay."""
+        if waiting.is_done:
+            return
+        self._drained.remove(waiting)
+        error = Overloaded(f"the shards of {self.volume.path} have taken no records for {ADMISSION_WAIT_S:.0f} s; see the workers' logs")
+        log.error("an operation is given up: %s", error)
+        waiting.resolve(None, error)
 
     def _deliver(self, _result: object, error: Exception | None) -> None:
         if error is not None:

@@ -4,7 +4,7 @@ Invariants:
 
 - While a solo file may be written, its key in the open-for-write table is in the journal. Its size and times are then
   those of the backing file, which survive the death of the server like the journal does. When the last writer is gone
-  they are journaled and the key is removed (`settle`).
+  they are journaled and the key is removed (`settle`); so they are when the mtime is set to what that file does not know.
 - `unsynced` names the files that were written since they were last synced. What makes such a file reachable under a new
   name, or replaces synced content by it, must include it in the commit (`sync_with_next_commit`).
 """
@@ -114,9 +114,14 @@ class SoloFiles:
         tx.commit()
 
     def write(self, solo: SoloFile, offset: int, data: bytes, now_ns: int) -> None:
-        """Write into a file that is open for it."""
+        """Write into a file that is open for it. After an error the file is no longer than before."""
         self._volume.solos.spend(solo.place, len(data))
-        solo.file.pwrite(data, offset)
+        try:
+            solo.file.pwrite(data, offset)
+        except ShardfsError:
+            if solo.file.stat().size > solo.size:
+                solo.file.truncate(solo.size)  # what was written behind the end must never show
+            raise
         solo.size = max(solo.size, offset + len(data))
         solo.mtime_ns = solo.ctime_ns = now_ns
 

@@ -1,6 +1,6 @@
 """A cache of packed files' content: payloads whose checksum was verified, the least recently used go first.
 
-A record never changes, so what is cached never goes stale; it is dropped when the record is. Loop thread only.
+A record never changes, so what is cached never goes stale; that of a record that is gone falls out unused. Loop thread only.
 
 Invariant: the bytes held, with `ENTRY_BYTES` for each entry, never exceed the limit.
 """

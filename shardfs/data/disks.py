@@ -34,9 +34,10 @@ class Disks:
         """Return the directory of a disk."""
         return self._paths[disk]
 
-    def room_bytes(self, disk: DiskId) -> int:
-        """Look how much room a disk has."""
-        return _room_bytes(self._storage.space(self._paths[disk]))
+    def room_bytes(self, disk: DiskId, *, with_kept: bool = False) -> int:
+        """Look how much room a disk has; `with_kept` counts in what stays free on it otherwise."""
+        space = self._storage.space(self._paths[disk])
+        return space.available if with_kept else _room_bytes(space)
 
     def spend(self, disk: DiskId, size_bytes: int) -> None:
         """Let so many bytes be written to a disk; raises `NoSpace` if that would take from what stays free on it.

@@ -42,6 +42,11 @@ class Segment:
         return self.file
 
 
+def segments_directory(disk_path: str) -> str:
+    """Return the directory of a disk's segments."""
+    return f"{disk_path}/segments"
+
+
 def segment_name(segment: SegmentId) -> str:
     """Return the name of a segment's file."""
     return f"seg-{segment:016x}"

@@ -20,7 +20,7 @@ from contextlib import suppress
 from threading import Lock
 
 from shardfs.data.disks import Disks, no_room
-from shardfs.data.segment_files import Segment, SegmentFiles, segment_name
+from shardfs.data.segment_files import Segment, SegmentFiles, segment_name, segments_directory
 from shardfs.data.unsynced import Unsynced
 from shardfs.errors import NoSpace, ShardfsError
 from shardfs.format.records import SEGMENT_HEADER_BYTES, SegmentHeader, encode_segment_header, record_size_bytes
@@ -71,7 +71,7 @@ class SegmentSpace:
 
     def directory(self, disk: DiskId) -> str:
         """Return the directory of a disk's segments."""
-        return f"{self._disks.path(disk)}/segments"
+        return segments_directory(self._disks.path(disk))
 
     def path(self, disk: DiskId, segment: SegmentId) -> str:
         """Return the file of a segment."""
@@ -105,15 +105,18 @@ class SegmentSpace:
             if not segment.records and self._open.get(segment.disk) is not segment:
                 self._dead.append(segment)
 
-    def gain(self) -> None:
-        """Get more room, from dead segments or from a disk; raises `NoSpace` if no disk has any."""
+    def gain(self, *, from_kept: bool = False) -> None:
+        """Get more room, from dead segments or from a disk; raises `NoSpace` if no disk has any.
+
+        `from_kept` allows to take from what stays free on a disk otherwise.
+        """
         usable_bytes = self.usable_bytes
         self.reclaim()
         if self.usable_bytes > usable_bytes:
             return
         for disk in self._disks.by_room():
             try:
-                self._allocate(disk)
+                self._allocate(disk, from_kept=from_kept)
                 return
             except NoSpace as error:
                 log.debug("no further segment on disk %d: %s", disk, error)
@@ -168,9 +171,9 @@ class SegmentSpace:
     def _usable(self, segment: Segment) -> int:
         return max(0, segment.left_bytes - self.largest_bytes)
 
-    def _allocate(self, disk: DiskId) -> None:
+    def _allocate(self, disk: DiskId, *, from_kept: bool = False) -> None:
         """Add a spare, smaller than others if the disk is nearly full; raises `NoSpace`."""
-        room_bytes = self._disks.room_bytes(disk) // _PAGE_BYTES * _PAGE_BYTES
+        room_bytes = self._disks.room_bytes(disk, with_kept=from_kept) // _PAGE_BYTES * _PAGE_BYTES
         size_bytes = min(self._segment_bytes, room_bytes)
         if size_bytes < min(self._segment_bytes, SEGMENT_HEADER_BYTES + 2 * self.largest_bytes):
             raise no_room([self._disks.path(disk)])

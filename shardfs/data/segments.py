@@ -72,13 +72,14 @@ class SegmentStore:
         space.refill()
         return store
 
-    def reserve(self, size_bytes: int) -> None:
+    def reserve(self, size_bytes: int, *, from_kept: bool = False) -> None:
         """Promise room for records to come: `RECORD_OVERHEAD_BYTES` for each and the bytes of its payload.
 
-        Raises `NoSpace` if no disk has room for another segment; then nothing is reserved.
+        Raises `NoSpace` if no disk has room for another segment; then nothing is reserved. `from_kept` counts as room what
+        data never takes otherwise: for content that an earlier server had reserved room for.
         """
         while self._reserved_bytes + size_bytes > self._space.usable_bytes:
-            self._space.gain()
+            self._space.gain(from_kept=from_kept)
         self._reserved_bytes += size_bytes
 
     def release(self, size_bytes: int) -> None:

@@ -9,7 +9,7 @@ Invariants:
 - A name that is not durable is in a directory that `sync` will sync, and `sync` never returns before an earlier one has
   done what it took over.
 
-`take` and `open` belong to the loop thread, everything else to any. The locks over tables are not held during I/O.
+`take` and `spend` belong to the loop thread, everything else to any. The locks over tables are not held during I/O.
 """
 
 import logging
@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from threading import Lock
 
 from shardfs.data.disks import Disks
-from shardfs.errors import NotFound, ShardfsError
+from shardfs.errors import DeviceFailed, NotFound, ShardfsError
 from shardfs.format.values import SoloPlace
 from shardfs.ids import DiskId, SoloId
 from shardfs.limits import SPARE_SOLO_FILES
@@ -31,6 +31,26 @@ log = logging.getLogger(__name__)
 
 _GROUP = re.compile("[0-9a-f]{2}")
 _NAME = re.compile("[0-9a-f]{16}")
+
+
+def solo_root(disk_path: str) -> str:
+    """Return the directory of a disk under which all its backing files are."""
+    return f"{disk_path}/solo"
+
+
+def solo_directory(disk_path: str, solo: SoloId) -> str:
+    """Return the directory that a backing file is in."""
+    return f"{solo_root(disk_path)}/{solo >> 8 & 0xFF:02x}"
+
+
+def solo_path(disk_path: str, solo: SoloId) -> str:
+    """Return where a backing file is."""
+    return f"{solo_directory(disk_path, solo)}/{solo:016x}"
+
+
+def parse_solo_name(name: str) -> SoloId | None:
+    """Return which backing file a file of this name is; None if it is none."""
+    return SoloId(int(name, 16)) if _NAME.fullmatch(name) else None
 
 
 class SoloStore:
@@ -46,6 +66,7 @@ class SoloStore:
         self._pools: dict[DiskId, deque[SoloId]] = {disk: deque() for disk in self._disks}
         self._known_directories: set[str] = set()
         self._unsynced_directories: set[str] = set()
+        self._broken = ""
 
     @classmethod
     def start(cls, storage: Storage, disks: Sequence[tuple[DiskId, str]], usage: Usage, counters: Counters) -> "SoloStore":
@@ -84,9 +105,19 @@ class SoloStore:
         self._disks.spend(place.disk, size_bytes)
 
     def sync_file(self, file: BackingFile) -> None:
-        """Make the content of a backing file durable."""
+        """Make the content of a backing file durable.
+
+        Raises `DeviceFailed` for good after one failure: a second fdatasync would say that all is well, though the kernel
+        has dropped what it could not write.
+        """
+        if self._broken:
+            raise DeviceFailed(f"large files cannot be made durable since a sync failed ({self._broken}); mount again")
         self._counters.add("solo.syncs")
-        file.sync()
+        try:
+            file.sync()
+        except ShardfsError as error:
+            self._broken = str(error)
+            raise
 
     def sync(self) -> None:
         """Make the names of all files durable; nothing to do unless a pool was empty, or nothing was synced since the start."""
@@ -135,8 +166,8 @@ class SoloStore:
             directory = f"{root}/{group}"
             self._known_directories.add(directory)
             for name in self._storage.list_dir(directory):
-                place = SoloPlace(disk, SoloId(int(name, 16))) if _NAME.fullmatch(name) else None
-                if place and self._directory(place) == directory:
+                solo = parse_solo_name(name)
+                if solo is not None and self._directory(place := SoloPlace(disk, solo)) == directory:
                     yield place
                 else:
                     log.warning("%s/%s is no backing file; it is left alone", directory, name)
@@ -177,10 +208,10 @@ class SoloStore:
         return place.solo
 
     def _root(self, disk: DiskId) -> str:
-        return f"{self._disks.path(disk)}/solo"
+        return solo_root(self._disks.path(disk))
 
     def _directory(self, place: SoloPlace) -> str:
-        return f"{self._root(place.disk)}/{place.solo >> 8 & 0xFF:02x}"
+        return solo_directory(self._disks.path(place.disk), place.solo)
 
     def _path(self, place: SoloPlace) -> str:
-        return f"{self._directory(place)}/{place.solo:016x}"
+        return solo_path(self._disks.path(place.disk), place.solo)

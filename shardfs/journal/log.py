@@ -3,9 +3,9 @@
 Invariants:
 - Operations have the LSNs ``1, 2, 3, ...`` without a gap. A failed append uses none: the next one writes over it.
 - ``durable_lsn <= last_lsn``; a power loss keeps every operation up to `durable_lsn`.
-- When a sync frame is written, every earlier segment is durable, and so is the name of the segment that it is in.
-  A rotation leaves a finished segment behind that is not synced; `sync` syncs the directory and then those, until
-  there is none left, and writes its frame in the same step under the lock.
+- When a sync frame is written, every segment before the one that it is in is durable, and so is that one's name.
+  `sync` takes the segment that is current when it begins, and stays with it if a rotation finishes it meanwhile: so
+  it has a bounded number of files to sync, however fast operations come. Operations leave room for that one frame.
 - The segment with the newest finished sync is never recycled: replay finds its end by that frame.
 
 Threads: `append` is the loop thread's, `sync`, `prepare` and `recycle` are for I/O threads. `_lock` guards the current
@@ -25,6 +25,7 @@ from dataclasses import replace
 from shardfs import limits
 from shardfs.errors import DeviceFailed, Exists, InternalError, ShardfsError
 from shardfs.format.frames import (
+    HEADER_BLOCK_BYTES,
     SYNC_FRAME_BYTES,
     Change,
     FrameKind,
@@ -75,7 +76,8 @@ class Journal:
         self._synced_sequence = current.header.sequence
         self._spares = spares
         self._counters = counters
-        self._frame_max_bytes = min(limits.JOURNAL_FRAME_MAX_BYTES, spares.segment_bytes // 2)
+        room_bytes = spares.segment_bytes - HEADER_BLOCK_BYTES - 2 * SYNC_FRAME_BYTES
+        self._frame_max_bytes = min(limits.JOURNAL_FRAME_MAX_BYTES, room_bytes)
         self._failure: ShardfsError | None = None
         self._lock = threading.Lock()
         self._sync_lock = threading.Lock()
@@ -136,7 +138,7 @@ class Journal:
         with self._lock:
             self._make_room(size_bytes)
             lsn = Lsn(self.last_lsn + 1)
-            self._write(encode_frame(self._current.header, FrameKind.OPERATION, lsn, payload))
+            _write(self._current, encode_frame(self._current.header, FrameKind.OPERATION, lsn, payload))
             self.last_lsn = lsn
         self._counters.add("journal.appends")
         self._counters.add("journal.bytes", size_bytes)
@@ -190,10 +192,10 @@ class Journal:
             raise DeviceFailed(f"the journal is closed since a sync failed: {self._failure}") from self._failure
 
     def _make_room(self, size_bytes: int) -> None:
-        """Begin a new segment if a frame of this size does not fit into the current one. Needs `_lock`."""
+        """Begin a new segment if this and a sync frame do not fit into the current one. Needs `_lock`."""
         self._check_usable()
         current = self._current
-        if current.end + size_bytes <= self._spares.segment_bytes:
+        if current.end + size_bytes + SYNC_FRAME_BYTES <= self._spares.segment_bytes:
             return
         header = replace(
             current.header,
@@ -207,25 +209,20 @@ class Journal:
         self._counters.add("journal.rotations")
         reach("journal.after_rotate")
 
-    def _write(self, frame: bytes) -> None:
-        """Write a frame for which there is room. After an error the next frame takes its place. Needs `_lock`."""
-        current = self._current
-        current.file.pwrite(frame, current.end)
-        current.end += len(frame)
-
     def _write_sync(self, mark: SyncMark) -> Segment:
         """Write a sync frame once all before its segment is durable; return the segment. Needs `_sync_lock`."""
-        while True:
-            with self._lock:
-                self._make_room(SYNC_FRAME_BYTES)
-                unsynced = [segment for segment in self._finished if not segment.synced]
-                if not unsynced:
-                    self._write(encode_sync(self._current.header, mark))
-                    return self._current
+        with self._lock:
+            self._make_room(SYNC_FRAME_BYTES)
+            segment = self._current
+            unsynced = [finished for finished in self._finished if not finished.synced]
+        if unsynced:
             self._durably(lambda: self._spares.storage.sync_dir(self._spares.directory))
-            for segment in unsynced:
-                self._durably(segment.file.sync)
-                segment.synced = True
+        for finished in unsynced:
+            self._durably(finished.file.sync)
+            finished.synced = True
+        with self._lock:
+            _write(segment, encode_sync(segment.header, mark))
+        return segment
 
     def _durably(self, sync: Callable[[], None]) -> None:
         try:
@@ -233,6 +230,12 @@ class Journal:
         except ShardfsError as error:
             self._failure = error
             raise DeviceFailed(f"the journal could not be synced and takes nothing more: {error}") from error
+
+
+def _write(segment: Segment, frame: bytes) -> None:
+    """Write a frame for which there is room. After an error the next frame takes its place. Needs `Journal._lock`."""
+    segment.file.pwrite(frame, segment.end)
+    segment.end += len(frame)
 
 
 def _reopen(storage: Storage, segment: ReplayedSegment, *, rewrite: bool) -> Segment:

@@ -90,14 +90,9 @@ class Replayed:
                     next_lsn = frame.lsn + 1
         assert next_lsn > self.last_lsn, "a journal that was replayed does not change"
 
-    def check_against(self, oldest_applied: Lsn, newest_applied: Lsn) -> None:
-        """Raise CorruptJournal if the LSNs that shards have applied prove that operations are missing."""
-        if self.first_lsn > oldest_applied + 1:
-            raise CorruptJournal(
-                f"the journal begins with operation {self.first_lsn}, but a shard has applied only up to"
-                f" {oldest_applied}: the ones between are lost; run fsck on the volume"
-            )
-        if self.last_lsn < newest_applied:
+    def check_against(self, newest_applied: Lsn) -> None:
+        """Raise CorruptJournal if a shard has applied an operation that is not there: it was durable once."""
+        if newest_applied > self.last_lsn:
             raise CorruptJournal(
                 f"the journal ends with operation {self.last_lsn}, but a shard has applied up to {newest_applied}:"
                 " the end of the journal is lost; run fsck on the volume"
@@ -132,7 +127,8 @@ def replay(storage: Storage, directory: str, volume_id: bytes) -> Replayed:
     found = _load(storage, directory, volume_id)
     if not found.intact:
         raise CorruptJournal(f"{directory} holds no intact journal segment of this volume; is it the right directory?")
-    same_boot = found.intact[max(found.intact)].header.boot_id == storage.boot_id()
+    newest = found.intact[max(found.intact)].header
+    same_boot = newest.boot_id == storage.boot_id()
     chain, extent = _choose(found, directory, same_boot)
     assert extent.synced is not None and extent.synced <= extent.reached
     last_lsn = extent.reached if same_boot else extent.synced
@@ -148,7 +144,7 @@ def replay(storage: Storage, directory: str, volume_id: bytes) -> Replayed:
         last_lsn=Lsn(last_lsn),
         synced_lsn=Lsn(extent.synced),
         last_sequence=max(found.intact.keys() | found.damaged.keys()),
-        last_epoch=max(segment.header.epoch for segment in found.intact.values()),
+        last_epoch=newest.epoch,
         same_boot=same_boot,
         torn=_torn(last_lsn, extent.newest),
         chain=kept,

@@ -17,6 +17,7 @@ from shardfs.ids import Ino, ShardId
 from shardfs.meta.overlay import MISSING, Overlay
 from shardfs.meta.shard import Shard
 
+_KEYS_PER_SCAN = 256
 _Rows = Iterator[tuple[bytes, bytes]]
 
 
@@ -46,6 +47,13 @@ class View:
         """Return up to `limit` keys of a shard that begin with `prefix` and come after `after`, and their values."""
         first_key = max(prefix, after + b"\0") if after else prefix
         return list(islice(self._rows(shard, prefix, first_key, limit), limit))
+
+    def scan_keys(self, shard: ShardId, prefix: bytes) -> Iterator[bytes]:
+        """Return all keys of a shard that begin with `prefix`, in order; what goes while the iterator is in use may be missing."""
+        after = b""
+        while rows := self.scan(shard, prefix, _KEYS_PER_SCAN, after):
+            after = rows[-1][0]
+            yield from (key for key, _ in rows)
 
     def list_entries(self, directory: Inode, after_h: int, limit: int) -> list[tuple[int, bytes, Entry]]:
         """Return h, name and entry of a directory's next entries with h > `after_h`, by ascending h.

@@ -17,8 +17,8 @@ Operation = list[Any]
 """A verb and its arguments: texts, numbers. Paths are relative, with bytes as in `os.fsdecode`."""
 
 SIZES_BYTES = (0, 1, 100, 4095, 4096, 5000, 40_000, 65_536)
-OFFSETS_BYTES = (0, 1, 4096, 10_000, 100_000, 1_048_570, 1_100_000)
-LENGTHS_BYTES = (0, 1, 4096, 5000, 100_000, 1_048_576, 1_200_000)
+OFFSETS_BYTES = (0, 0, 0, 0, 1, 1, 100, 4096, 4096, 10_000, 100_000, 1_048_570, 1_100_000)
+LENGTHS_BYTES = (0, 0, 1, 50, 4096, 5000, 100_000, 1_048_576, 1_200_000)
 FLAGS = (
     os.O_RDWR,
     os.O_RDONLY,
@@ -48,6 +48,7 @@ class Hands:
     """Performs operations below one directory and holds the files that they open."""
 
     def __init__(self, root: str) -> None:
+        """`root` may be empty: the working directory."""
         self._root = root
         self._files: dict[int, int] = {}
 
@@ -174,11 +175,12 @@ def told(found: os.stat_result) -> tuple[int, ...]:
 
 
 class Generator:
-    """Makes operations. It learns from the answers which paths are there, so that most operations meet something."""
+    """Makes operations, but for some verbs. It learns from the answers which paths are there, so that most meet something."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, without: tuple[str, ...] = ()) -> None:
         self._random = random.Random(seed)
         self._known: list[str] = []
+        self._open_handles: set[int] = set()
         self._makers: tuple[tuple[int, Callable[[], Operation]], ...] = (
             (14, self._open),
             (12, lambda: ["pwrite", self._handle(), self._of(OFFSETS_BYTES), self._of(SIZES_BYTES), self._byte()]),
@@ -209,13 +211,21 @@ class Generator:
             (2, lambda: ["removexattr", self._path(), self._attribute()]),
         )
         self._weights = [weight for weight, _ in self._makers]
+        self._without = without
 
     def next(self) -> Operation:
         """Return one more operation."""
-        return self._random.choices(self._makers, self._weights)[0][1]()
+        while True:
+            operation = self._random.choices(self._makers, self._weights)[0][1]()
+            if operation[0] not in self._without:
+                return operation
 
     def learn(self, operation: Operation, answer: Answer) -> None:
-        """Take note of the names that an operation has made."""
+        """Take note of the names that an operation has made, and of what is open."""
+        if operation[0] == "close":
+            self._open_handles.discard(operation[1])
+        if answer.error is None and operation[0] == "open":
+            self._open_handles.add(operation[1])
         if answer.error is None and operation[0] in ("mkdir", "symlink", "link", "rename", "open"):
             path = operation[1] if operation[0] == "mkdir" else operation[2]
             self._known = [*self._known[-MAX_KNOWN:], path]
@@ -227,6 +237,8 @@ class Generator:
         return self._random.randrange(1, 256)
 
     def _handle(self) -> int:
+        if self._open_handles and self._random.random() < 0.8:
+            return self._random.choice(sorted(self._open_handles))
         return self._random.randrange(MAX_HANDLES)
 
     def _attribute(self) -> str:

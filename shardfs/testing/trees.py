@@ -6,7 +6,8 @@ import stat
 from typing import NamedTuple
 
 STAMPED_BELOW_NS = 10**15
-"""Times before this one (in 1970) were set by hand and are compared; later ones only count as `now`."""
+"""Times before this one (in 1970) were set by hand and are compared; later ones only count as `now`, and
+so do those of fifos, which data that passes through them changes in the kernel only."""
 
 
 class Picture(NamedTuple):
@@ -50,7 +51,7 @@ def _look(root: str, path: str, by_inode: dict[int, list[str]]) -> Picture:
         owner=(found.st_uid, found.st_gid),
         nlink=found.st_nlink,
         size=0 if stat.S_ISDIR(found.st_mode) else found.st_size,
-        mtime_ns=found.st_mtime_ns if found.st_mtime_ns < STAMPED_BELOW_NS else -1,
+        mtime_ns=found.st_mtime_ns if found.st_mtime_ns < STAMPED_BELOW_NS and not stat.S_ISFIFO(found.st_mode) else -1,
         content=_content(where, found.st_mode),
         links=tuple(by_inode[found.st_ino]),
         xattrs=tuple((name, os.getxattr(where, name, follow_symlinks=False)) for name in names),

@@ -1,12 +1,19 @@
 """Group commit: what is synced, in which order, and for whom."""
 
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from shardfs.core.loop import Done
 from shardfs.core.turn import Waiting
-from shardfs.errors import DeviceFailed, NotFound
+from shardfs.errors import DeviceFailed, NotFound, Overloaded
 from shardfs.format.values import SoloPlace
 from shardfs.ids import ROOT_INO
-from tests.core.small_volume import PACK_THRESHOLD_BYTES, ROOT, SmallVolume
+from shardfs.limits import ADMISSION_WAIT_S
+from tests.core.small_volume import PACK_THRESHOLD_BYTES, ROOT, SmallVolume, TracedFile
 
 LARGE = b"L" * (PACK_THRESHOLD_BYTES + 1)
 
@@ -120,3 +127,65 @@ def test_freed_bytes_stay_until_the_freeing_is_durable(small: SmallVolume) -> No
     small.loop.advance(3.0)
     with pytest.raises(NotFound):
         small.volume.solos.open(place)
+
+
+def test_a_refill_that_hangs_gets_no_company(small: SmallVolume, monkeypatch: pytest.MonkeyPatch) -> None:
+    hanging: list[object] = []
+    run_blocking = small.loop.run_blocking
+
+    def hang(work: Callable[[], Any], done: Done) -> None:
+        if work == small.fs._refill:
+            hanging.append(done)
+        else:
+            run_blocking(work, done)
+
+    monkeypatch.setattr(small.loop, "run_blocking", hang)
+    small.loop.advance(5.0)
+    assert len(hanging) == 1, "a saturated disk must leave I/O threads for reads"
+    monkeypatch.undo()
+    small.volume.in_background(small.fs._refill, "the refill failed")
+    small.volume.background -= len(hanging)
+    small.loop.advance(2.0)
+
+
+def test_operations_that_find_the_overlay_full_do_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = SmallVolume(tmp_path, overlay_max_keys=20)
+    monkeypatch.setattr(small.volume.delivery, "pump", lambda durable: None)
+    with pytest.raises(Overloaded):
+        for number in range(20):
+            small.add(b"%d" % number)
+    assert small.loop.now_s >= ADMISSION_WAIT_S
+    monkeypatch.undo()
+    small.add(b"again")
+    small.close()
+
+
+def test_closing_files_never_runs_out_of_numbers(small: SmallVolume) -> None:
+    ino = small.add(b"log", b"0")
+    numbers = small.volume.numbers
+    numbers._next = numbers._bound - 5  # as after many appends, while nothing was created
+    for number in range(10):
+        handle = small.call("open", ROOT, ino, os.O_RDWR)
+        small.call("write", handle, 0, b"%d" % number)
+        small.call("release", handle)
+    assert small.read(b"log") == b"9"
+    assert numbers.left >= small.fs.session.numbers_needed
+
+
+def test_a_rename_never_becomes_durable_after_its_data_was_lost(small: SmallVolume, monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = [DeviceFailed("the disk could not write")]
+
+    def fail_once(file: TracedFile) -> None:  # the kernel tells of a failed write-back once, then forgets it
+        if errors:
+            raise errors.pop()
+
+    small.add(b"model.tmp", LARGE)
+    small.call("rename", ROOT, ROOT_INO, b"model.tmp", ROOT_INO, b"model", 0)
+    monkeypatch.setattr(TracedFile, "sync", fail_once)
+    small.loop.advance(3.0)
+    assert not errors
+    assert small.volume.journal.durable_lsn < small.volume.journal.last_lsn
+    with pytest.raises(DeviceFailed, match="mount again"):
+        small.call("fsyncdir", small.call("opendir", ROOT_INO), False)
+    monkeypatch.undo()
+    small.reopen_as_after_a_kill()

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from shardfs.errors import CorruptRecord, NoSpace
+from shardfs.core.interface import AttributeChanges
+from shardfs.errors import CorruptRecord, InvalidArgument, NoSpace
+from shardfs.format import keys
 from shardfs.format.values import PackedPlace, SoloPlace
 from shardfs.ids import NO_RECORD, ROOT_INO, Ino
 from shardfs.limits import SOLO_AFTER_SYNCS
@@ -120,7 +122,7 @@ def test_a_damaged_record_gives_an_error_and_never_its_bytes(small: SmallVolume)
 def test_no_space_comes_at_write_and_leaves_the_file_as_it_was(small: SmallVolume, monkeypatch: pytest.MonkeyPatch) -> None:
     ino, handle = small.begin(b"a", b"old")
 
-    def full(_size_bytes: int) -> None:
+    def full(_size_bytes: int, *, from_kept: bool) -> None:
         raise NoSpace("no disk has room")
 
     monkeypatch.setattr(small.volume.segments, "reserve", full)
@@ -144,3 +146,76 @@ def test_a_full_disk_refuses_growth_and_allows_removal(small: SmallVolume, monke
     monkeypatch.undo()
     small.fs.session.space._checked_s = float("-inf")
     small.add(b"b", b"data")
+
+
+def test_what_a_failed_write_left_behind_the_end_never_shows(small: SmallVolume, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = PACK_THRESHOLD_BYTES + 1
+    ino, handle = small.begin(b"a", b"x" * size)
+    solo = small.fs.session.content.solos.find(ino)
+    assert solo is not None
+    file = solo.file
+
+    def fill_the_disk(data: bytes, offset: int) -> None:
+        file._file.pwrite(data[:50], offset)  # type: ignore[attr-defined]
+        raise NoSpace("the disk is full")
+
+    monkeypatch.setattr(file, "pwrite", fill_the_disk, raising=False)
+    with pytest.raises(NoSpace):
+        small.call("write", handle, size, b"!" * 100)
+    monkeypatch.undo()
+    assert small.fs.getattr(ROOT, ino).size == size
+    small.call("setattr", ROOT, ino, AttributeChanges(size=size + 100), handle)
+    assert small.call("read", handle, size, 100) == bytes(100)
+    small.call("release", handle)
+
+
+def test_slots_that_tmpfs_refuses_leave_nothing_reserved(small: SmallVolume, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_arguments: object) -> None:
+        raise NoSpace("tmpfs is full")
+
+    free_bytes = small.volume.segments.free_bytes()
+    _, handle = small.begin(b"a")
+    monkeypatch.setattr(small.volume.slots, "take", full)
+    with pytest.raises(NoSpace):
+        small.call("write", handle, 0, b"x")
+    monkeypatch.undo()
+    assert small.volume.segments.free_bytes() == free_bytes
+    small.call("release", handle)
+
+
+def test_a_file_that_cannot_turn_solo_is_synced_as_it_is(small: SmallVolume, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full() -> None:
+        raise NoSpace("no disk has room")
+
+    monkeypatch.setattr(small.volume.solos, "take", full)
+    ino, handle = small.begin(b"log")
+    for number in range(2 * SOLO_AFTER_SYNCS):
+        small.call("write", handle, number, b"l")
+        small.call("fsync", handle, False)
+        assert isinstance(place_of(small, ino), PackedPlace)
+    small.call("release", handle)
+
+
+def test_an_inode_may_have_thousands_of_attributes(small: SmallVolume) -> None:
+    ino = small.add(b"a")
+    names = [b"user.%d" % number for number in range(1100)]
+    for name in names:
+        small.call("setxattr", ROOT, ino, name, b"value", 0)
+    assert sorted(small.fs.listxattr(ROOT, ino)) == sorted(names)
+    small.call("unlink", ROOT, ROOT_INO, b"a")
+    small.fs.forget([(ino, 1)])
+    assert not any(small.volume.view.scan(shard.shard, keys.XATTR_TABLE, 1) for shard in small.volume.view.shards)
+
+
+def test_an_unlinked_large_file_keeps_its_size_when_it_is_closed(small: SmallVolume) -> None:
+    ino, handle = small.begin(b"a")
+    small.call("unlink", ROOT, ROOT_INO, b"a")
+    small.call("write", handle, 0, b"x" * (PACK_THRESHOLD_BYTES + 1))
+    small.call("release", handle)
+    assert small.fs.getattr(ROOT, ino).size == PACK_THRESHOLD_BYTES + 1
+
+
+def test_a_class_of_attributes_is_no_name(small: SmallVolume) -> None:
+    ino = small.add(b"a")
+    with pytest.raises(InvalidArgument):
+        small.call("setxattr", ROOT, ino, b"user.", b"value", 0)

@@ -1,9 +1,14 @@
 """Directories that grow: splitting, and listings that stay right in the middle of it."""
 
+from collections.abc import Sequence
+
 import pytest
 
+from shardfs.core.directories import FAILED_RETRY_S
+from shardfs.errors import NoSpace
 from shardfs.format import keys
-from shardfs.ids import ROOT_INO, Ino, ShardId
+from shardfs.format.frames import Change
+from shardfs.ids import ROOT_INO, Ino, Lsn, RequestId, ShardId
 from tests.core.small_volume import ROOT, SmallVolume
 
 
@@ -98,3 +103,21 @@ def test_any_offset_goes_on_where_it_says(small: SmallVolume) -> None:
     for position, row in enumerate(everything):
         rest = small.call("readdir", handle, row.next_offset, 1000)
         assert [other.name for other in rest] == [other.name for other in everything[position + 1 :]]
+
+
+def test_a_split_that_fails_is_tried_again(small: SmallVolume, monkeypatch: pytest.MonkeyPatch) -> None:
+    append = small.volume.journal.append
+
+    def refuse_splits(request: RequestId, kind: str, changes: Sequence[Change]) -> Lsn:
+        if kind == "split":
+            raise NoSpace("no room for a segment")
+        return append(request, kind, changes)
+
+    monkeypatch.setattr(small.volume.journal, "append", refuse_splits)
+    directory = fill(small, 200)
+    small.loop.run_ready()
+    assert small.volume.inodes.get(directory).split_below_h == 0
+    monkeypatch.undo()
+    small.loop.advance(FAILED_RETRY_S)
+    assert small.volume.inodes.get(directory).split_below_h == keys.HASH_END
+    assert len(small.names(directory)) == 200

@@ -2,8 +2,15 @@
 
 import os
 
+import pytest
+
+from shardfs.core.interface import AttributeChanges
+from shardfs.errors import NotFound
 from shardfs.format import keys
+from shardfs.format.values import SoloPlace
 from shardfs.ids import ROOT_INO, Ino
+from shardfs.limits import MIB
+from shardfs.storage.files import DiskSpace
 from tests.core.small_volume import PACK_THRESHOLD_BYTES, ROOT, SmallVolume
 
 
@@ -65,3 +72,40 @@ def test_a_clean_end_leaves_nothing_to_recover(small: SmallVolume) -> None:
     assert small.volume.counters.get("slot.recovered") == 0
     assert small.read(b"a") == b"data"
     assert small.read(b"left-open") == b"data"
+
+
+def test_a_time_set_by_hand_survives_while_a_large_file_is_open(small: SmallVolume) -> None:
+    ino, handle = small.begin(b"a", b"x" * (PACK_THRESHOLD_BYTES + 1))
+    small.call("setattr", ROOT, ino, AttributeChanges(mtime_ns=5), handle)
+    small.reopen_as_after_a_kill()
+    found = small.stat(b"a")
+    assert found is not None
+    assert (found.mtime_ns, found.size) == (5, PACK_THRESHOLD_BYTES + 1)
+
+
+def test_slots_are_recovered_on_a_full_disk(small: SmallVolume, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(30):
+        small.begin(b"%d" % number, b"x" * PACK_THRESHOLD_BYTES)
+    real = small.storage.space
+
+    def nearly_full(path: str) -> DiskSpace:
+        # Only what data never takes is left: the killed server's room for the slots is a part of it.
+        return real(path)._replace(available=20 * MIB) if path.startswith(small.path) else real(path)
+
+    monkeypatch.setattr(small.storage, "space", nearly_full)
+    small.reopen_as_after_a_kill()
+    assert all(small.read(b"%d" % number) == b"x" * PACK_THRESHOLD_BYTES for number in range(30))
+    assert small.volume.slots.dirty_count == 0
+
+
+def test_a_backing_file_that_is_gone_does_not_keep_a_volume_from_opening(small: SmallVolume) -> None:
+    ino, _ = small.begin(b"large", b"x" * (PACK_THRESHOLD_BYTES + 1))
+    small.begin(b"small", b"data")
+    place = small.volume.record(small.volume.inodes.get(ino).record).place
+    assert isinstance(place, SoloPlace)
+    small.volume.solos.discard(place)
+    small.reopen_as_after_a_kill()
+    assert small.read(b"small") == b"data"
+    with pytest.raises(NotFound):
+        small.read(b"large")
+    small.call("unlink", ROOT, ROOT_INO, b"large")
