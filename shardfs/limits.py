@@ -35,6 +35,8 @@ BATCH_MAX_RECORDS = 2_500
 BATCH_MAX_BYTES = 16 * MIB
 """Keys and values of one batch for a worker; it may end with one operation that goes beyond."""
 COMMIT_INTERVAL_S = 1.0
+IDLE_SEAL_S = 5.0
+"""After this time without a change a small file that is open for writing is sealed, and so becomes durable."""
 RECORD_CACHE_BYTES = 32 * MIB
 INODE_CACHE_ENTRIES = 200_000
 IO_THREADS = 8

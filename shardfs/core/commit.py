@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from shardfs.core.turn import Waiting
 from shardfs.core.volume import Volume
+from shardfs.errors import NotFound
 from shardfs.format.values import SoloPlace
 from shardfs.ids import Ino, Lsn
 from shardfs.observe import points
@@ -81,7 +82,11 @@ class GroupCommit:
     def _sync_solo(self, place: SoloPlace) -> None:
         # A descriptor of its own: the file may be closed by its last user while the sync runs. An error of an
         # earlier write-back that nobody has seen yet is reported to a new descriptor too (errseq_sample in the kernel).
-        file = self._volume.solos.open(place)
+        try:
+            file = self._volume.solos.open(place)
+        except NotFound as missing:  # somebody removed it by hand: that file is lost, and the others' commits go on
+            log.error("there is nothing left to sync: %s", missing)
+            return
         try:
             self._volume.solos.sync_file(file)
         finally:
@@ -91,7 +96,7 @@ class GroupCommit:
         self._running = None
         self._volume.counters.add("commit.runs")
         if error is None:
-            self._made_durable(run.through)
+            error = self._made_durable(run.through)
         else:
             log.error("commit through record %d failed: %s", run.through, error)
             self._solos = run.solos | self._solos
@@ -100,7 +105,12 @@ class GroupCommit:
         if self._waiters and self._running is None:
             self._start()
 
-    def _made_durable(self, through: Lsn) -> None:
-        volume = self._volume
-        volume.numbers.durable(through)
-        volume.free_durable(through)
+    def _made_durable(self, through: Lsn) -> Exception | None:
+        """Draw the consequences; who waits gets an answer whatever happens here."""
+        try:
+            self._volume.numbers.durable(through)
+            self._volume.free_durable(through)
+        except Exception as bug:
+            log.exception("a bug in shardfs after the commit through record %d", through)
+            return bug
+        return None

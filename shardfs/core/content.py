@@ -207,6 +207,6 @@ class Content:
         self.solos.close(ino)
 
     def seal_all(self) -> None:
-        """Seal every slot."""
+        """Seal every slot, but for those of damaged inodes."""
         for ino in self.packer.inos():
-            self.packer.seal(ino)
+            self.packer.seal_if_sound(ino)

@@ -14,7 +14,7 @@ import stat
 from shardfs.core.interface import Attributes, DirectoryRow
 from shardfs.core.session import Session
 from shardfs.core.transaction import Transaction
-from shardfs.errors import NotDirectory, ShardfsError
+from shardfs.errors import CorruptionError, NotDirectory, NotFound, ShardfsError
 from shardfs.format import keys
 from shardfs.format.values import Entry, Inode, encode_entry
 from shardfs.ids import HandleId, Ino
@@ -49,8 +49,16 @@ class DirectoryOperations:
         rows = self._dots(directory, offset)
         listed = self._session.volume.view.list_entries(directory, max(offset, AFTER_DOT_DOT), limit)
         sizes = _group_sizes(listed)
-        rows.extend(DirectoryRow(name, h, self._attributes(entry.ino), sizes[h]) for h, name, entry in listed)
+        rows.extend(self._row(h, name, entry, sizes[h]) for h, name, entry in listed)
         return rows
+
+    def _row(self, h: int, name: bytes, entry: Entry, group_size: int) -> DirectoryRow:
+        try:
+            return DirectoryRow(name, h, self._attributes(entry.ino), group_size)
+        except (CorruptionError, NotFound) as damage:
+            log.error("%r is listed without its attributes: %s", name, damage)
+            told = Attributes(entry.ino, entry.kind << 12, 1, 0, 0, 0, 0, 0, 0, 0, 0)
+            return DirectoryRow(name, h, told, group_size, is_damaged=True)
 
     def _dots(self, directory: Inode, offset: int) -> list[DirectoryRow]:
         rows = []

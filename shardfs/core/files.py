@@ -26,7 +26,7 @@ class FileOperations:
         """Create a regular file and open it."""
         inode = self._names.add(caller, parent, name, stat.S_IFREG | stat.S_IMODE(mode), "create")
         self._session.volume.inodes.note_lookup(inode.ino)
-        return self._session.content.attributes(inode), self._open(caller, inode.ino, flags)
+        return self._session.content.attributes(inode), self._open(inode.ino, flags)
 
     def open(self, caller: Caller, ino: Ino, flags: int) -> HandleId:
         """Open a regular file; O_TRUNC empties it."""
@@ -42,11 +42,11 @@ class FileOperations:
             self._attributes.drop_privileges(ino, caller.uid)
             if not _is_writable(flags) and not session.handles.has_writers(ino):
                 session.content.settle(ino)
-        return self._open(caller, ino, flags)
+        return self._open(ino, flags)
 
-    def _open(self, caller: Caller, ino: Ino, flags: int) -> HandleId:
+    def _open(self, ino: Ino, flags: int) -> HandleId:
         readable = flags & os.O_ACCMODE != os.O_WRONLY
-        return self._session.handles.open(ino, readable=readable, writable=_is_writable(flags), uid=caller.uid)
+        return self._session.handles.open(ino, readable=readable, writable=_is_writable(flags))
 
     def read(self, handle: HandleId, offset: int, size: int) -> bytes | Waiting:
         """Read up to `size` bytes; fewer only at the end of the file."""
@@ -55,14 +55,16 @@ class FileOperations:
         return session.content.read(session.inode(session.handles.get(handle).ino), offset, size)
 
     def write(self, handle: HandleId, offset: int, data: bytes) -> int:
-        """Write all of `data`; it survives the death of any process, and a power loss once it is synced."""
+        """Write all of `data`; it survives the death of any process, and a power loss once it is synced.
+
+        The kernel takes setuid and setgid away by a setattr of its own, where the writer calls for it.
+        """
         session = self._session
         opened = session.handles.get(handle)
         if not opened.writable:
             raise BadHandle(f"handle {handle} is not open for writing")
         session.admit(grows=False)  # content reserves its own room
         session.content.write(session.inode(opened.ino), offset, data, session.now_ns())
-        self._attributes.drop_privileges(opened.ino, opened.uid)
         return len(data)
 
     def fsync(self, handle: HandleId, _datasync: bool) -> Waiting:

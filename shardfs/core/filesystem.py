@@ -18,7 +18,7 @@ from shardfs.core.renaming import RenameOperations
 from shardfs.core.session import Session
 from shardfs.core.turn import Waiting
 from shardfs.core.volume import Volume
-from shardfs.errors import Overloaded
+from shardfs.errors import Overloaded, ShardfsError
 from shardfs.ids import Ino
 from shardfs.limits import ADMISSION_WAIT_S, COMMIT_INTERVAL_S, OVERLAY_MAX_KEYS
 
@@ -74,7 +74,10 @@ class FileSystem:
         """Take back look-ups that the kernel forgets, and free inodes that nothing holds any more."""
         for ino, count in forgotten:
             if self._volume.inodes.forget(ino, count):
-                self.reclaimer.collect(ino)
+                try:
+                    self.reclaimer.collect(ino)
+                except ShardfsError as error:  # nobody waits for an answer; the next mount frees it
+                    log.error("inode %d is unlinked but not yet freed: %s", ino, error)
 
     def note_lookups(self, inos: Iterable[Ino]) -> None:
         """Count one look-up for each inode whose row went to the kernel with its attributes."""
@@ -100,6 +103,10 @@ class FileSystem:
         if self._session.is_closed:
             return
         volume = self._volume
+        try:
+            self._session.content.packer.seal_idle(self._session.now_ns())
+        except ShardfsError as error:  # it is tried again in a second, and the files are still in their slots
+            log.error("idle files could not be sealed: %s", error)
         self._session.commits.request().on_done(self._deliver)
         if not self._refilling:  # a saturated disk must not let refills take all I/O threads
             self._refilling = True
@@ -115,8 +122,7 @@ class FileSystem:
         try:
             volume.journal.prepare()
             volume.segments.refill()
-            if volume.solos.wants_refill:
-                volume.solos.refill()
+            volume.solos.refill()
         finally:
             self._refilling = False
 
@@ -163,7 +169,7 @@ class FileSystem:
         volume.journal.close()
         for ino in session.content.solos.inos():
             session.content.solos.close(ino)
-        if clean:
+        if clean and not volume.slots.dirty_count:
             volume.slots.remove()
         else:
             volume.slots.close()

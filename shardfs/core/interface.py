@@ -49,6 +49,7 @@ class AttributeChanges:
 class DirectoryRow(NamedTuple):
     """One row of a listing.
 
+    `is_damaged`: the inode cannot be read, and of the attributes only number and kind are true.
     `next_offset` is where a listing goes on after it. Rows of one `group_size` > 1 share their offset: they have to
     be in the same reply, so the first of them must be the first row of a reply if not all fit behind others.
     """
@@ -57,6 +58,7 @@ class DirectoryRow(NamedTuple):
     next_offset: int
     attributes: Attributes
     group_size: int = 1
+    is_damaged: bool = False
 
 
 @dataclass(slots=True)
@@ -67,7 +69,6 @@ class OpenHandle:
     ino: Ino
     readable: bool = True
     writable: bool = False
-    uid: int = 0
 
 
 class Statfs(NamedTuple):

@@ -6,6 +6,7 @@ One thread, the loop thread, owns the namespace. It is driven by a transport, wh
 
 import heapq
 import itertools
+import logging
 import os
 import select
 import time
@@ -15,6 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from shardfs.limits import IO_THREADS
+
+log = logging.getLogger(__name__)
 
 Done = Callable[[Any, Exception | None], None]
 
@@ -73,10 +76,10 @@ class EventLoop:
         except BlockingIOError:
             pass  # only a timer is due
         for _ in range(len(self._posted)):
-            self._posted.popleft()()
+            _run(self._posted.popleft())
         now = time.monotonic()
         while self._timers and self._timers[0][0] <= now:
-            heapq.heappop(self._timers)[2]()
+            _run(heapq.heappop(self._timers)[2])
 
     def timeout_ms(self) -> int:
         """Return how long a transport may wait before it calls `run_ready` again; -1 without a limit."""
@@ -96,3 +99,11 @@ class EventLoop:
         """End the I/O threads after the work that they have begun."""
         self._pool.shutdown(wait=True, cancel_futures=True)
         os.close(self.wake_fd)
+
+
+def _run(fn: Callable[[], None]) -> None:
+    """Run something on the loop thread. A bug in it must not end the mount: it is logged, and the loop goes on."""
+    try:
+        fn()
+    except Exception:
+        log.exception("the loop goes on after a bug in shardfs")

@@ -28,7 +28,7 @@ from shardfs.data.cache import RecordCache
 from shardfs.data.segments import SegmentStore
 from shardfs.data.slots import SlotTable
 from shardfs.data.solo import SoloStore
-from shardfs.errors import CorruptValue, NotFound, SetupError
+from shardfs.errors import CorruptionError, CorruptValue, NotFound, SetupError
 from shardfs.format import keys
 from shardfs.format.superblock import Superblock
 from shardfs.format.values import Inode, SoloPlace
@@ -83,12 +83,12 @@ def open_volume(
         volume = _assemble(storage, path, superblock, shards, link, loop, now_ns, options)
         filesystem = FileSystem(volume, with_acl=options.with_acl, overlay_max_keys=options.overlay_max_keys)
         Recovery(filesystem).run()
+        filesystem.start()
     except BaseException:
         link.close()
         for shard in shards:
             shard.close()
         raise
-    filesystem.start()
     return filesystem
 
 
@@ -170,6 +170,7 @@ def _disks(superblock: Superblock) -> list[tuple[DiskId, str]]:
 
 def _count_usage(shards: Sequence[Shard], replayed: Replayed, link: WorkerLink) -> tuple[View, Usage]:
     """Return a view of the volume as the journal says it is, and what its records take on the disks."""
+    replayed.check_against(max(shard.state().applied_lsn for shard in shards))
     for attempt in range(USAGE_ATTEMPTS):
         view = View(shards, fill_overlay(shards, replayed))
         try:
@@ -226,10 +227,8 @@ class Recovery:
         """Bring the volume to a state in which nothing is open."""
         self._reserve_numbers()
         self._adopt_slots()
-        for ino in self._listed(keys.WRITING_TABLE, keys.parse_writing_key):
-            self._settle_solo(ino)
-        for ino in self._listed(keys.ORPHAN_TABLE, keys.parse_orphan_key):
-            self._filesystem.reclaimer.free(ino)
+        self._for_each(keys.WRITING_TABLE, keys.parse_writing_key, self._settle_solo)
+        self._for_each(keys.ORPHAN_TABLE, keys.parse_orphan_key, self._free_orphan)
         self._filesystem.wait(self._filesystem.sync(), "the recovery's commit")
 
     def _reserve_numbers(self) -> None:
@@ -254,11 +253,16 @@ class Recovery:
         if inode is not None and inode.record != NO_RECORD:
             place = self._volume.record(inode.record).place
             if isinstance(place, SoloPlace):
-                try:
-                    self._take_state(tx.inode(ino), place)
-                except NotFound as missing:
-                    log.error("file %r was being written and is lost, everything else is there: %s", inode.name, missing)
+                self._take_state(tx.inode(ino), place)
         tx.commit()
+
+    def _free_orphan(self, ino: Ino) -> None:
+        """Free an unlinked inode; a mark that tells something else is left for fsck."""
+        inode = self._volume.inodes.find(ino)
+        if inode is not None and inode.nlink == 0:
+            self._filesystem.reclaimer.free(ino)
+        else:
+            log.error("inode %d is marked as unlinked, which it is not; run shardfs fsck --repair", ino)
 
     def _take_state(self, inode: Inode, place: SoloPlace) -> None:
         file = self._volume.solos.open(place)
@@ -269,8 +273,11 @@ class Recovery:
         inode.size, inode.mtime_ns, inode.blocks = found.size, found.mtime_ns, found.blocks
         inode.ctime_ns = max(inode.ctime_ns, found.mtime_ns)
 
-    def _listed(self, table: bytes, parse: Callable[[bytes], Ino]) -> list[Ino]:
-        """Return the inodes of a table of all shards."""
+    def _for_each(self, table: bytes, parse: Callable[[bytes], Ino], work: Callable[[Ino], None]) -> None:
+        """Do something with each inode of a table of all shards. One damaged file must not keep the others away."""
         view = self._volume.view
-        return [parse(key) for shard in view.shards for key in view.scan_keys(shard.shard, table)]
-
+        for ino in [parse(key) for shard in view.shards for key in view.scan_keys(shard.shard, table)]:
+            try:
+                work(ino)
+            except (CorruptionError, NotFound) as damage:
+                log.error("inode %d is not as the last mount left it, everything else is there: %s", ino, damage)

@@ -12,6 +12,7 @@ Invariants:
 - `reserved[ino]` bytes are reserved in the segments: at least what sealing will append. So sealing never runs out of space.
 """
 
+import logging
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -19,13 +20,19 @@ from shardfs.core.transaction import Transaction
 from shardfs.core.turn import BlockedOnWork
 from shardfs.core.volume import Volume
 from shardfs.data.slots import Slot
-from shardfs.errors import CorruptRecord, NoSpace, ShardfsError
+from shardfs.errors import CorruptionError, CorruptRecord, NoSpace, NotFound, ShardfsError
 from shardfs.format.records import RECORD_OVERHEAD_BYTES, RecordHeader
 from shardfs.format.values import Inode, PackedPlace
 from shardfs.ids import NO_RECORD, Ino, Lsn, RecordId, ino_shard
+from shardfs.limits import IDLE_SEAL_S
 from shardfs.observe import points
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
+
+IDLE_SEALS = 64
+"""How many idle files are sealed at a time: each takes the loop a while."""
 
 
 def blocks_of(size: int) -> int:
@@ -113,7 +120,8 @@ class Packer:
 
         slot = self._with_relief(inode.ino, take)
         while slot is None:  # all slots are in use
-            self._seal_oldest(inode.ino)
+            if not self._seal_oldest(inode.ino):
+                raise NoSpace(f"no slot in shared memory is left for inode {inode.ino}; close files that are being written")
             slot = take()
         return slot
 
@@ -142,11 +150,22 @@ class Packer:
 
     def _seal_oldest(self, keep: Ino) -> bool:
         """Seal the slot that was taken first, but for the one to keep; return whether there was any."""
-        oldest = next((ino for ino in self._slots if ino != keep), None)
-        if oldest is None:
-            return False
         self._volume.counters.add("slot.pressure")
-        self.seal(oldest)
+        return any(ino != keep and self.seal_if_sound(ino) for ino in self.inos())
+
+    def seal_idle(self, now_ns: int) -> None:
+        """Seal some of the files that nobody has changed for a while: a slot outlives no power loss."""
+        idle = [ino for ino, slot in self._slots.items() if now_ns - slot.ctime_ns > IDLE_SEAL_S * 10**9]
+        for ino in idle[:IDLE_SEALS]:
+            self.seal_if_sound(ino)
+
+    def seal_if_sound(self, ino: Ino) -> bool:
+        """Seal a slot, and return whether that was possible: where the inode is damaged, the content stays in the slot."""
+        try:
+            self.seal(ino)
+        except (CorruptionError, NotFound) as damage:
+            log.error("what was written to inode %d stays in memory: %s", ino, damage)
+            return False
         return True
 
     def _reserve(self, ino: Ino, size: int, *, from_kept: bool = False) -> None:

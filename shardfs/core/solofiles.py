@@ -15,7 +15,7 @@ from shardfs.core.commit import GroupCommit
 from shardfs.core.transaction import Transaction
 from shardfs.core.turn import Waiting
 from shardfs.core.volume import Volume
-from shardfs.errors import ShardfsError
+from shardfs.errors import CorruptRecord, NotFound, ShardfsError
 from shardfs.format import keys
 from shardfs.format.values import Inode, SoloPlace
 from shardfs.ids import Ino, ino_shard
@@ -63,9 +63,15 @@ class SoloFiles:
         """Open a file's backing file, if it is not open yet."""
         solo = self._open.get(inode.ino)
         if solo is None:
-            file = self._volume.solos.open(place)
+            file = self._open_backing_file(inode, place)
             solo = self._open[inode.ino] = SoloFile(place, file, inode.size, inode.mtime_ns, inode.ctime_ns)
         return solo
+
+    def _open_backing_file(self, inode: Inode, place: SoloPlace) -> BackingFile:
+        try:
+            return self._volume.solos.open(place)
+        except NotFound as missing:
+            raise CorruptRecord(f"the content of inode {inode.ino} ({inode.name!r}) is missing: {missing}; run shardfs fsck") from missing
 
     def open_for_write(self, inode: Inode, place: SoloPlace) -> SoloFile:
         """Open a file to change it: the journal says so before anything is changed."""

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 from shardfs.core.loop import Loop
-from shardfs.errors import ShardfsError
 
 Resume = Callable[[Exception | None], None]
 """Called on the loop thread: with None when the operation may be tried again, else with the error to answer."""
@@ -43,7 +42,7 @@ class BlockedOnWork(Blocked):
             try:
                 if error is None:
                     self._absorb(result)
-            except ShardfsError as refused:
+            except Exception as refused:  # whatever it is, the operation must get an answer
                 error = refused
             resume(error)
 

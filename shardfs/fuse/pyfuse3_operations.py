@@ -14,7 +14,7 @@ import pyfuse3
 from pyfuse3 import EntryAttributes, FileInfo, FUSEError, ReaddirToken, RequestContext, SetattrFields, StatvfsData
 
 from shardfs.core.filesystem import FileSystem
-from shardfs.core.interface import AttributeChanges, Attributes, Caller
+from shardfs.core.interface import AttributeChanges, Attributes, Caller, DirectoryRow
 from shardfs.core.loop import Done
 from shardfs.core.turn import Blocked, Waiting
 from shardfs.errors import CallerError, NoSpace, ShardfsError
@@ -47,6 +47,14 @@ def fill_entry(attributes: Attributes) -> EntryAttributes:
     entry.st_atime_ns = attributes.atime_ns
     entry.st_mtime_ns = attributes.mtime_ns
     entry.st_ctime_ns = attributes.ctime_ns
+    return entry
+
+
+def fill_row(row: DirectoryRow) -> EntryAttributes:
+    """Return a row's attributes; those of a damaged inode are forgotten at once, so that whoever asks gets the error."""
+    entry = fill_entry(row.attributes)
+    if row.is_damaged:
+        entry.entry_timeout = entry.attr_timeout = 0
     return entry
 
 
@@ -230,7 +238,7 @@ class Pyfuse3Operations(pyfuse3.Operations):
                 if opening_offset is None:
                     opening_offset = offset
                 torn = row.group_size > 1 and offset != opening_offset
-                if torn or not pyfuse3.readdir_reply(token, row.name, fill_entry(row.attributes), offset):
+                if torn or not pyfuse3.readdir_reply(token, row.name, fill_row(row), offset):
                     self._fs.note_lookups(looked_up)
                     return
                 if row.name not in (b".", b".."):

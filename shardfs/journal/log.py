@@ -10,7 +10,8 @@ Invariants:
 
 Threads: `append` is the loop thread's, `sync`, `prepare` and `recycle` are for I/O threads. `_lock` guards the current
 segment, the finished ones and the LSNs; it is never held across a sync, but when a rotation finds no spare and has to
-make one. `_sync_lock` lets one sync run at a time and is taken before `_lock`.
+make one. `_sync_lock` lets one sync run at a time, `_upkeep_lock` one making or recycling of files, and `close` waits
+for both. Order: `_upkeep_lock`, `_sync_lock`, `_lock`.
 
 After a failed fdatasync the kernel may have dropped the bytes and reports the failure only once. So the journal
 refuses everything from then on; the next start reads what is left.
@@ -81,6 +82,7 @@ class Journal:
         self._failure: ShardfsError | None = None
         self._lock = threading.Lock()
         self._sync_lock = threading.Lock()
+        self._upkeep_lock = threading.Lock()
 
     @classmethod
     def start(
@@ -164,22 +166,25 @@ class Journal:
 
     def prepare(self) -> None:
         """Make a spare segment if there is none, so that the next rotation is quick. Raises NoSpace, DeviceFailed."""
-        self._spares.prepare()
+        with self._upkeep_lock:
+            self._spares.prepare()
 
     def recycle(self, below: Lsn) -> None:
         """Free the segments of which every operation has an LSN < `below`; those must be durable in the shards."""
         assert below <= self.durable_lsn + 1
         freed = []
-        with self._lock:
-            while self._finished and self._is_free(below):
-                freed.append(self._finished.pop(0))
-        self._spares.recycle([(segment.path, segment.file) for segment in freed])
+        with self._upkeep_lock:
+            with self._lock:
+                while self._finished and self._is_free(below):
+                    freed.append(self._finished.pop(0))
+            self._spares.recycle([(segment.path, segment.file) for segment in freed])
 
     def close(self) -> None:
-        """Close all files; nothing else may be called afterwards."""
-        with self._sync_lock, self._lock:
+        """Close all files. Afterwards a late `prepare` or `recycle` does nothing; nothing else may be called."""
+        with self._upkeep_lock, self._sync_lock, self._lock:
             for segment in (*self._finished, self._current):
                 segment.file.close()
+            self._finished.clear()
             self._spares.close()
 
     def _is_free(self, below: Lsn) -> bool:

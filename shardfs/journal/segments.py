@@ -60,6 +60,7 @@ class SparePool:
         self.directory = directory
         self.segment_bytes = segment_bytes
         self._spares: deque[tuple[str, BackingFile]] = deque()
+        self._is_closed = False
         tails = [name.removeprefix(_SPARE_PREFIX) for name in storage.list_dir(directory) if name.startswith(_SPARE_PREFIX)]
         numbers = [int(tail) for tail in tails if tail.isdecimal()]
         self._numbers = itertools.count(max(numbers, default=0) + 1)
@@ -72,7 +73,7 @@ class SparePool:
 
     def prepare(self) -> None:
         """Make a spare if there is none. Takes tens of milliseconds, so it is no work for the loop thread."""
-        if not self._spares:
+        if not self._spares and not self._is_closed:
             self._spares.append(self._make())
 
     def begin(self, header: JournalHeader) -> Segment:
@@ -111,7 +112,8 @@ class SparePool:
             self._keep(spare, file)
 
     def close(self) -> None:
-        """Close the files of the spares."""
+        """Close the files of the spares, and make no more."""
+        self._is_closed = True
         while self._spares:
             self._spares.popleft()[1].close()
 

@@ -89,12 +89,17 @@ def shard_usage(shards: Iterable[Shard]) -> Usage:
     """Count what the record tables of these shards hold."""
     usage = Usage()
     for shard in shards:
-        usage.applied[shard.shard] = shard.state().applied_lsn
+        state = shard.state()
+        usage.applied[shard.shard] = state.applied_lsn
+        found = 0
         for key, stored in shard.walk(keys.RECORD_TABLE):
+            found += 1
             try:
                 usage.add(decode_record_entry(open_value(key, stored)).place)
             except CorruptValue:
                 usage.add(None)
+        for _ in range(state.records - found):  # keys that LMDB has lost without a trace
+            usage.add(None)
     return usage
 
 

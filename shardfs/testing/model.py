@@ -83,9 +83,9 @@ class ModelFileSystem(ModelTree):
             raise BadHandle(f"handle {handle}")
         return self.handles[handle]
 
-    def _open(self, caller: Caller, ino: Ino, writable: bool) -> HandleId:
+    def _open(self, ino: Ino, writable: bool) -> HandleId:
         handle = HandleId(next(self._next_handle))
-        self.handles[handle] = Handle(ino, writable, caller.uid)
+        self.handles[handle] = Handle(ino, writable)
         return handle
 
     def open(self, caller: Caller, ino: Ino, flags: int) -> HandleId:
@@ -97,12 +97,12 @@ class ModelFileSystem(ModelTree):
             raise InvalidArgument(f"inode {ino}")
         if flags & os.O_TRUNC:
             self._resize(caller, node, 0, None)
-        return self._open(caller, ino, flags & os.O_ACCMODE != os.O_RDONLY)
+        return self._open(ino, flags & os.O_ACCMODE != os.O_RDONLY)
 
     def create(self, caller: Caller, parent: Ino, name: bytes, mode: int, flags: int) -> tuple[Attributes, HandleId]:
         """Create a regular file and open it."""
         attributes = self.mknod(caller, parent, name, stat.S_IFREG | stat.S_IMODE(mode), 0)
-        return attributes, self._open(caller, attributes.ino, flags & os.O_ACCMODE != os.O_RDONLY)
+        return attributes, self._open(attributes.ino, flags & os.O_ACCMODE != os.O_RDONLY)
 
     def read(self, handle: HandleId, offset: int, size: int) -> bytes:
         """Read up to `size` bytes."""
@@ -119,7 +119,6 @@ class ModelFileSystem(ModelTree):
         node.content.extend(bytes(max(0, offset - len(node.content))))
         node.content[offset : offset + len(data)] = data
         node.touch(self.now_ns())
-        self._drop_privileges(node, opened.uid)
         return len(data)
 
     def fsync(self, handle: HandleId, _datasync: bool) -> None:
@@ -138,7 +137,7 @@ class ModelFileSystem(ModelTree):
         """Open a directory."""
         if not self.node(ino).is_directory:
             raise NotDirectory(f"inode {ino}")
-        return self._open(caller, ino, writable=False)
+        return self._open(ino, writable=False)
 
     def listing(self, handle: HandleId) -> dict[bytes, Attributes]:
         """Return all rows of a directory; the order is not the model's to know. A removed one has none."""

@@ -67,7 +67,6 @@ class Handle:
 
     ino: Ino
     writable: bool
-    uid: int
 
 
 class ModelTree:

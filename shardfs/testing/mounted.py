@@ -42,8 +42,8 @@ class Mounted:
         self._problems: list[str] = []
         self._log_seen = 0
         self.path.mkdir()
-        disks = [base / f"disk{number}" for number in range(hot)]
-        self.run("format", str(self.volume), *[f"--hot={disk}" for disk in disks], *format_options)
+        self.disks = [base / f"disk{number}" for number in range(hot)]
+        self.run("format", str(self.volume), *[f"--hot={disk}" for disk in self.disks], *format_options)
         self._volume_id = read_superblock(RealStorage(), str(self.volume)).volume_id.hex()
 
     # Commands

@@ -12,7 +12,7 @@ from shardfs.core.turn import Waiting
 from shardfs.errors import DeviceFailed, NotFound, Overloaded
 from shardfs.format.values import SoloPlace
 from shardfs.ids import ROOT_INO
-from shardfs.limits import ADMISSION_WAIT_S
+from shardfs.limits import ADMISSION_WAIT_S, IDLE_SEAL_S
 from tests.core.small_volume import PACK_THRESHOLD_BYTES, ROOT, SmallVolume, TracedFile
 
 LARGE = b"L" * (PACK_THRESHOLD_BYTES + 1)
@@ -189,3 +189,15 @@ def test_a_rename_never_becomes_durable_after_its_data_was_lost(small: SmallVolu
         small.call("fsyncdir", small.call("opendir", ROOT_INO), False)
     monkeypatch.undo()
     small.reopen_as_after_a_kill()
+
+
+def test_an_open_file_that_nobody_changes_is_sealed_after_a_while(small: SmallVolume) -> None:
+    _, handle = small.begin(b"a", b"data")
+    small.loop.advance(1.1)
+    assert small.volume.slots.dirty_count == 1
+    small.now_ns += int(IDLE_SEAL_S * 1e9) + 1
+    small.loop.advance(1.1)
+    assert small.volume.slots.dirty_count == 0
+    small.call("write", handle, 4, b"more")
+    small.call("release", handle)
+    assert small.read(b"a") == b"datamore"

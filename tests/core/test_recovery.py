@@ -5,10 +5,12 @@ import os
 import pytest
 
 from shardfs.core.interface import AttributeChanges
-from shardfs.errors import NotFound
+from shardfs.core.transaction import Transaction
+from shardfs.errors import CorruptRecord, CorruptValue, NotFound
 from shardfs.format import keys
+from shardfs.format.frames import Change
 from shardfs.format.values import SoloPlace
-from shardfs.ids import ROOT_INO, Ino
+from shardfs.ids import ROOT_INO, Ino, ShardId, ino_shard, record_shard
 from shardfs.limits import MIB
 from shardfs.storage.files import DiskSpace
 from tests.core.small_volume import PACK_THRESHOLD_BYTES, ROOT, SmallVolume
@@ -106,6 +108,71 @@ def test_a_backing_file_that_is_gone_does_not_keep_a_volume_from_opening(small: 
     small.volume.solos.discard(place)
     small.reopen_as_after_a_kill()
     assert small.read(b"small") == b"data"
-    with pytest.raises(NotFound):
+    with pytest.raises(CorruptRecord):
         small.read(b"large")
     small.call("unlink", ROOT, ROOT_INO, b"large")
+
+
+def plant(small: SmallVolume, *changes: Change) -> None:
+    """Journal changes that no operation makes, and kill the server."""
+    tx = Transaction(small.volume, "plant")
+    for change in changes:
+        tx.change(change)
+    tx.commit()
+    small.reopen_as_after_a_kill()
+
+
+def test_an_orphan_mark_without_an_inode_does_not_keep_a_volume_from_opening(small: SmallVolume) -> None:
+    small.add(b"a", b"data")
+    plant(small, (ShardId(1), keys.orphan_key(Ino(0x7701)), b""))
+    assert small.read(b"a") == b"data"
+
+
+def test_a_file_that_has_a_name_is_not_freed_for_its_orphan_mark(small: SmallVolume) -> None:
+    ino = small.add(b"a", b"data")
+    plant(small, (ino_shard(ino), keys.orphan_key(ino), b""))
+    assert small.read(b"a") == b"data"
+
+
+def test_one_damaged_file_does_not_keep_a_volume_from_opening(small: SmallVolume) -> None:
+    ino, _ = small.begin(b"large", b"x" * (PACK_THRESHOLD_BYTES + 1))
+    small.add(b"a", b"data")
+    record = small.volume.inodes.get(ino).record
+    plant(small, (record_shard(record), keys.record_key(record), None))
+    assert small.read(b"a") == b"data"
+
+
+def test_a_directory_with_a_damaged_inode_can_be_listed(small: SmallVolume) -> None:
+    ino = small.add(b"bad")
+    small.add(b"good")
+    plant(small, (ino_shard(ino), keys.inode_key(ino), b"not an inode"))
+    handle = small.call("opendir", ROOT_INO)
+    rows = {row.name: row.is_damaged for row in small.call("readdir", handle, 2, 10)}
+    assert rows == {b"bad": True, b"good": False}
+    small.call("releasedir", handle)
+    with pytest.raises(CorruptValue):
+        small.stat(b"bad")
+
+
+def test_a_damaged_inode_with_the_oldest_slot_harms_no_other_file(small: SmallVolume) -> None:
+    ino, _ = small.begin(b"bad", b"data")
+    other, handle = small.begin(b"good", b"data")
+    tx = Transaction(small.volume, "plant")
+    tx.change((ino_shard(ino), keys.inode_key(ino), b"not an inode"))
+    tx.commit()
+    small.volume.inodes.drop(ino)
+    assert small.fs.session.content.packer._seal_oldest(other) is False
+    small.call("fsyncdir", small.call("opendir", ROOT_INO), False)
+    small.call("release", handle)
+    assert small.read(b"good") == b"data"
+    small.fs.shutdown()  # what was written to the damaged file stays in its slot
+    assert os.path.exists(small.directory / "slots")
+
+
+def test_a_missing_backing_file_is_an_error_of_the_file_and_not_a_missing_name(small: SmallVolume) -> None:
+    ino = small.add(b"large", b"x" * (PACK_THRESHOLD_BYTES + 1))
+    place = small.volume.record(small.volume.inodes.get(ino).record).place
+    assert isinstance(place, SoloPlace)
+    small.volume.solos.discard(place)
+    with pytest.raises(CorruptRecord, match="is missing"):
+        small.read(b"large")

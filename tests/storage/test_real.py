@@ -194,6 +194,21 @@ def test_directories(storage: Storage, tmp_path: Path) -> None:
     assert storage.exists(f"{directory}/c")
 
 
+def test_trees_are_removed(storage: Storage, tmp_path: Path) -> None:
+    (tmp_path / "d" / "e").mkdir(parents=True)
+    (tmp_path / "d" / "e" / "f").touch()
+    storage.remove_tree(str(tmp_path / "d"))
+    storage.remove_tree(str(tmp_path / "d"))
+    assert storage.list_dir(str(tmp_path)) == []
+
+
+def test_a_whole_disk_is_synced(storage: Storage, path: str, tmp_path: Path) -> None:
+    storage.open(path, create=True).close()
+    storage.sync_disk(str(tmp_path))
+    with pytest.raises(NotFound, match=path):
+        storage.sync_disk(path + ".missing")
+
+
 def test_space_is_ordered(storage: Storage, tmp_path: Path) -> None:
     space = storage.space(str(tmp_path))
     assert 0 < space.available <= space.free < space.total
