@@ -6,7 +6,7 @@ import pytest
 
 from shardfs.core.interface import AttributeChanges
 from shardfs.core.transaction import Transaction
-from shardfs.errors import CorruptRecord, CorruptValue, NotFound
+from shardfs.errors import CorruptRecord, CorruptValue
 from shardfs.format import keys
 from shardfs.format.frames import Change
 from shardfs.format.values import SoloPlace
