@@ -47,9 +47,7 @@ from shardfs.storage.files import BackingFile, Storage
 _SALT_BITS = 64
 
 
-def create_journal(
-    storage: Storage, directory: str, volume_id: bytes, *, segment_bytes: int = limits.JOURNAL_SEGMENT_BYTES
-) -> None:
+def create_journal(storage: Storage, directory: str, volume_id: bytes, *, segment_bytes: int = limits.JOURNAL_SEGMENT_BYTES) -> None:
     """Make the directory and an empty journal in it, of epoch 0; durable on return.
 
     Raises Exists if there is a journal already.

@@ -97,9 +97,7 @@ def test_the_next_append_takes_the_place_of_a_failed_one(harness: Harness, cause
     assert harness.kinds() == ["first", "second"]
 
 
-@pytest.mark.parametrize(
-    ("method", "spares"), [("create", 0), ("pwrite", 0), ("sync", 0), ("rename", 0), ("pwrite", 1), ("rename", 1)]
-)
+@pytest.mark.parametrize(("method", "spares"), [("create", 0), ("pwrite", 0), ("sync", 0), ("rename", 0), ("pwrite", 1), ("rename", 1)])
 def test_a_rotation_that_fails_leaves_everything_as_it_was(harness: Harness, method: str, spares: int) -> None:
     harness.append_until_rotated()
     last, names = harness.append(PER_SEGMENT - 1), harness.names("j-")
