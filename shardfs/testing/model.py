@@ -109,7 +109,7 @@ class ModelFileSystem(ModelTree):
         return bytes(self.node(self._handle(handle).ino).content[offset : offset + size])
 
     def write(self, handle: HandleId, offset: int, data: bytes) -> int:
-        """Write all of `data`."""
+        """Write all of `data`, which is not empty."""
         opened = self._handle(handle)
         if not opened.writable:
             raise BadHandle(f"handle {handle}")

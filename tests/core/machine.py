@@ -81,7 +81,8 @@ class CoreMachine(RuleBasedStateMachine):
         made = self.twins.call("create", caller, self._directory(where), name, mode, flags & os.O_ACCMODE)
         if made.error is None:
             held = Held(made.result[1])
-            self.twins.call("write", held, 0, data)
+            if data:
+                self.twins.call("write", held, 0, data)
             if close:
                 self._release(held)
 
@@ -164,8 +165,8 @@ class CoreMachine(RuleBasedStateMachine):
 
     @rule(which=PICK, offset=SIZES, size=SIZES, byte=st.integers(1, 255))
     def write(self, which: int, offset: int, size: int, byte: int) -> None:
-        if held := self._handle(which):
-            self.twins.call("write", held, offset, bytes([byte]) * size)
+        if held := self._handle(which):  # the kernel sends no empty writes
+            self.twins.call("write", held, offset, bytes([byte]) * max(size, 1))
 
     @rule(which=PICK, offset=SIZES, size=SIZES)
     def read(self, which: int, offset: int, size: int) -> None:

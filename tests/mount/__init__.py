@@ -1,0 +1,1 @@
+"""What needs a mount of its own: crashes, crowds, size, request counts."""
