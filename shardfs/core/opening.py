@@ -113,6 +113,10 @@ def _assemble(
     if replayed.same_boot:
         for directory in {path, superblock.journal_dir, *(disk.path for disk in superblock.disks)}:
             storage.sync_disk(directory)
+    elif storage.exists(options.slots_path):
+        # Slots belong to the boot that wrote them: another machine may have served the volume in between.
+        log.warning("%s is of an earlier boot or another machine and is removed", options.slots_path)
+        storage.remove(options.slots_path)
     view, usage = _count_usage(shards, replayed, link)
     epoch = Epoch(replayed.last_epoch + 1)
     journal = _start_journal(storage, superblock, replayed, epoch, counters, options)

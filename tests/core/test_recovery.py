@@ -26,6 +26,16 @@ def test_content_of_slots_survives(small: SmallVolume) -> None:
     assert small.volume.slots.dirty_count == 0, "it was sealed"
 
 
+def test_slots_of_another_boot_are_stale(small: SmallVolume, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, handle = small.begin(b"a", b"synced")
+    small.call("fsync", handle, False)
+    small.call("write", handle, 0, b"UNSYNC")
+    monkeypatch.setattr(small.storage, "boot_id", lambda: b"another boot id!")
+    small.reopen_as_after_a_kill()
+    assert small.volume.counters.get("slot.recovered") == 0
+    assert small.read(b"a") == b"synced"
+
+
 def test_a_solo_file_keeps_what_was_written_past_the_journal(small: SmallVolume) -> None:
     _, handle = small.begin(b"a", b"x" * (PACK_THRESHOLD_BYTES + 1))
     small.call("write", handle, PACK_THRESHOLD_BYTES + 1, b"tail")
