@@ -12,7 +12,7 @@ from shardfs.format import keys
 from tests.core.machine import CoreMachine
 
 COMMON = settings(deadline=None, print_blob=True, suppress_health_check=list(HealthCheck), phases=(Phase.generate, Phase.shrink))
-SHORT = settings(COMMON, max_examples=25, stateful_step_count=50, derandomize=True, database=None)
+SHORT = settings(COMMON, max_examples=100, stateful_step_count=60, derandomize=True, database=None)
 LONG = settings(COMMON, max_examples=400, stateful_step_count=100)
 
 

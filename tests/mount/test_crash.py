@@ -15,22 +15,22 @@ from shardfs.testing.mounted import Mounted
 from shardfs.testing.recorder import read_record, verify
 
 WRITERS = 2
-OPERATIONS = 1_000
+OPERATIONS, LONG_OPERATIONS = 1_000, 4_000
 DEATH_TIMEOUT_S = 30.0
 THRESHOLD = "--pack-threshold=64K"
 """Small, so that files turn solo all the time."""
 
 COUNTS = {
-    "journal.before_append": (300, 1, 450),
-    "journal.after_append": (301, 2, 451),
+    "journal.before_append": (300, 12, 900),
+    "journal.after_append": (301, 13, 901),
     "journal.after_rotate": (1,),
-    "slot.after_data": (20, 1, 40),
-    "slot.after_header": (21, 2, 41),
+    "slot.after_data": (20, 1, 60),
+    "slot.after_header": (21, 2, 61),
     "segment.after_append": (8, 1, 20),
     "seal.before_free": (9, 2, 21),
-    "solo.after_create": (3, 1, 6),
-    "commit.after_data_sync": (8, 2),
-    "commit.after_journal_sync": (9, 3),
+    "solo.after_create": (3, 1, 8),
+    "commit.after_data_sync": (8, 4),
+    "commit.after_journal_sync": (9, 5),
     "split.after_step": (3, 1, 20),
     "worker.before_apply": (2, 1),
     "worker.in_transaction": (3, 1),
@@ -107,9 +107,9 @@ def _long() -> list[tuple[str, int]]:
     return [(point, count) for point in POINTS for count in COUNTS[point][1:]]
 
 
-def _die_at(point: str, count: int, mounted: Mounted, recorders: Recorders) -> None:
+def _die_at(point: str, count: int, mounted: Mounted, recorders: Recorders, operations: int = OPERATIONS) -> None:
     mounted.mount(env={"SHARDFS_KILL_AT": f"{point}:{count}"})
-    recorders.start(seed=count, prelude=PRELUDES.get(point, "none"))
+    recorders.start(seed=count, prelude=PRELUDES.get(point, "none"), count=operations)
     if point.startswith("worker."):
         recorders.wait()
         _expect_restarted_worker(mounted)
@@ -137,7 +137,7 @@ def test_death_at_a_point(point: str, count: int, recorders: tuple[Mounted, Reco
 @pytest.mark.log_errors
 @pytest.mark.parametrize(("point", "count"), _long())
 def test_death_at_another_time(point: str, count: int, recorders: tuple[Mounted, Recorders]) -> None:
-    _die_at(point, count, *recorders)
+    _die_at(point, count, *recorders, LONG_OPERATIONS)
 
 
 @pytest.mark.log_errors
@@ -145,7 +145,7 @@ def test_death_at_another_time(point: str, count: int, recorders: tuple[Mounted,
 def test_all_processes_die_at_once(operations: int, recorders: tuple[Mounted, Recorders]) -> None:
     mounted, writers = recorders
     mounted.mount()
-    writers.start(seed=7)
+    writers.start(seed=7, count=LONG_OPERATIONS)
     writers.wait_for_operations(operations)
     mounted.kill(mounted.pids())
     writers.wait()
