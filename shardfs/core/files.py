@@ -63,6 +63,8 @@ class FileOperations:
         opened = session.handles.get(handle)
         if not opened.writable:
             raise BadHandle(f"handle {handle} is not open for writing")
+        if not data:
+            return 0
         session.admit(grows=False)  # content reserves its own room
         session.content.write(session.inode(opened.ino), offset, data, session.now_ns())
         return len(data)

@@ -219,3 +219,11 @@ def test_a_class_of_attributes_is_no_name(small: SmallVolume) -> None:
     ino = small.add(b"a")
     with pytest.raises(InvalidArgument):
         small.call("setxattr", ROOT, ino, b"user.", b"value", 0)
+
+
+def test_writing_nothing_changes_nothing(small: SmallVolume) -> None:
+    for size in (10, PACK_THRESHOLD_BYTES + 1):
+        ino, handle = small.begin(b"%d" % size, b"x" * size)
+        assert small.call("write", handle, 1 << 30, b"") == 0
+        small.call("release", handle)
+        assert small.fs.getattr(ROOT, ino).size == size
