@@ -50,13 +50,17 @@ def _allows_other() -> bool:
         return False
 
 
-def check_mountpoint(mountpoint: str, volume: str) -> None:
-    """Raise `SetupError` unless the volume (both are absolute paths without links) can be mounted there."""
+def check_mountpoint(mountpoint: str, volume: str, *, nonempty: bool = False) -> None:
+    """Raise `SetupError` unless the volume (both are absolute paths without links) can be mounted there.
+
+    A directory with something in it is refused, but for `nonempty`: often that was written while the mount was gone,
+    by programs that took the directory for it, and the mount would hide it.
+    """
     if mounted := mount_at(mountpoint):
         raise SetupError(f"the mount point {mountpoint} is busy: {mounted.source} is mounted there; unmount it or choose another one")
     try:
-        with os.scandir(mountpoint):
-            pass
+        with os.scandir(mountpoint) as entries:
+            found = next(entries, None)
     except FileNotFoundError as error:
         raise SetupError(f"the mount point {mountpoint} does not exist: create it with mkdir") from error
     except NotADirectoryError as error:
@@ -70,6 +74,11 @@ def check_mountpoint(mountpoint: str, volume: str) -> None:
         raise SetupError(f"the mount point {mountpoint} lies inside the volume {volume}: choose a directory outside of it")
     if shared == mountpoint:
         raise SetupError(f"the volume {volume} lies inside the mount point {mountpoint}: choose another mount point")
+    if found is not None and not nonempty:
+        raise SetupError(
+            f"the mount point {mountpoint} is not empty, a mount would hide {found.name!r}, perhaps written while the volume"
+            " was not mounted: move it away, or mount over it with -o nonempty"
+        )
 
 
 def unmount(mountpoint: str) -> None:

@@ -12,21 +12,25 @@ _DEFAULTS = frozenset({"rw", "default_permissions", "defaults", "async", "relati
 _FSTAB_ONLY = frozenset({"auto", "noauto", "user", "nouser", "users", "nousers", "owner", "group", "nofail", "_netdev"})
 _KERNEL_FLAGS = frozenset({"suid", "nosuid", "dev", "nodev", "exec", "noexec", "noatime", "nodiratime"})
 _OPPOSITES = {"suid": "nosuid", "dev": "nodev", "exec": "noexec"}
-_OWN = frozenset({"allow_other", "ro", "acl"})
+_OWN = frozenset({"allow_other", "ro", "acl", "nonempty"})
 
 
 @dataclass(frozen=True)
 class MountOptions:
-    """The options of one mount. `kernel_flags` are the generic ones, such as ``nosuid``; the last of two opposites is kept."""
+    """The options of one mount. `kernel_flags` are the generic ones, such as ``nosuid``; the last of two opposites is kept.
+
+    `nonempty`: the mount may hide what is in the directory that it covers.
+    """
 
     allow_other: bool = False
     readonly: bool = False
     acl: bool = False
     kernel_flags: tuple[str, ...] = ()
+    nonempty: bool = False
 
     def text(self) -> str:
         """Return the options as `parse_options` takes them."""
-        named = {"allow_other": self.allow_other, "ro": self.readonly, "acl": self.acl}
+        named = {"allow_other": self.allow_other, "ro": self.readonly, "acl": self.acl, "nonempty": self.nonempty}
         return ",".join([name for name, given in named.items() if given] + list(self.kernel_flags))
 
 
@@ -44,7 +48,7 @@ def parse_options(text: str) -> MountOptions:
             known = ", ".join(sorted(_OWN | _KERNEL_FLAGS | {"rw"}))
             raise UsageError(f"unknown mount option {option!r}; known are {known}")
     flags = tuple(sorted(given.keys() & _KERNEL_FLAGS))
-    return MountOptions("allow_other" in given, "ro" in given, "acl" in given, flags)
+    return MountOptions("allow_other" in given, "ro" in given, "acl" in given, flags, "nonempty" in given)
 
 
 def _opposite(option: str) -> str:

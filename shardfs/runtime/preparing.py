@@ -62,7 +62,7 @@ def prepare(request: MountRequest) -> Prepared:
     made = not os.path.lexists(volume)
     formatted = _is_fresh(volume)
     if formatted:
-        check_mountpoint(mountpoint, volume)
+        check_mountpoint(mountpoint, volume, nonempty=parse_options(request.options).nonempty)
         format_volume(RealStorage(), volume, time.time_ns(), FormatOptions(owner=(os.geteuid(), os.getegid())))
     try:
         arguments, lock_fd = _take_volume(request, volume, mountpoint)
@@ -79,7 +79,7 @@ def _take_volume(request: MountRequest, volume: str, mountpoint: str) -> tuple[M
     try:
         arguments = _arguments(request, volume, mountpoint)
         clear_leftovers(volume)
-        check_mountpoint(mountpoint, volume)
+        check_mountpoint(mountpoint, volume, nonempty=arguments.mount_options.nonempty)
         tell_lock(lock_fd, arguments.paths.state)
     except BaseException:
         os.close(lock_fd)

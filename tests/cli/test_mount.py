@@ -227,6 +227,8 @@ def assert_user_is_refused(here: Surroundings, volume: Path, mountpoint: Path, s
             code = main(["mount", str(volume), str(mountpoint)])
         assert (code, told.getvalue().count("\n")) == (1, 1) and sentence in told.getvalue(), told.getvalue()
 
+    with redirect_stderr(StringIO()):
+        main(["mount", str(here.base / "missing" / "volume"), str(here.base)])  # loads modules that the user may not read
     with here.unchanged():
         as_user(mount)
 

@@ -73,3 +73,12 @@ def test_unmounting_what_is_no_mount(tmp_path: Path) -> None:
 
 def test_a_volume_without_mounts_has_none_to_detach(tmp_path: Path) -> None:
     assert detach_dead(str(tmp_path)) == []
+
+
+def test_a_directory_with_something_in_it_is_refused_unless_asked_for(tmp_path: Path) -> None:
+    """What was saved while the mount was gone must not vanish under the next one."""
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "model.pt").touch()
+    with pytest.raises(SetupError, match=r"not empty.*model\.pt.*-o nonempty"):
+        check_mountpoint(str(tmp_path / "m"), str(tmp_path / "v"))
+    check_mountpoint(str(tmp_path / "m"), str(tmp_path / "v"), nonempty=True)
