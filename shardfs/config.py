@@ -4,6 +4,7 @@ import tomllib
 from dataclasses import dataclass
 
 from shardfs.errors import SetupError
+from shardfs.ids import MAX_SHARDS
 from shardfs.limits import MIB, SLOT_BUDGET_BYTES
 
 DEFAULT_TOML = f"""\
@@ -14,7 +15,8 @@ DEFAULT_TOML = f"""\
 # slot_budget_mib = {SLOT_BUDGET_BYTES // MIB}       # shared memory for files that are being written
 """
 
-MIN_SLOT_BUDGET_MIB = 16
+KNOWN = ("workers", "slot_budget_mib")
+MIN_SLOT_BUDGET_MIB, MAX_SLOT_BUDGET_MIB = 16, 65_536
 
 
 @dataclass(frozen=True)
@@ -25,20 +27,26 @@ class Settings:
     slot_budget_bytes: int = SLOT_BUDGET_BYTES
 
 
-def parse_settings(text: str, path: str) -> Settings:
-    """Return the settings in a file's text; raises `SetupError` for anything that is not known or out of range."""
+def parse_settings(content: bytes, path: str) -> Settings:
+    """Return the settings in a file's content; raises `SetupError` for anything that is not known or out of range."""
     try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SetupError(f"{path} is not valid TOML ({error}); mend it") from error
+        tables = tomllib.loads(content.decode())
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SetupError(f"{path} is not valid TOML ({error}); mend it, or remove it to use the defaults") from error
     mount = tables.pop("mount", {})
+    if not isinstance(mount, dict):
+        raise SetupError(f"{path}: mount is a table of settings that begins with a line [mount]; mend it")
+    if tables:
+        raise SetupError(f"{path}: {next(iter(tables))!r} is not known; settings stand below a line [mount]: {', '.join(KNOWN)}")
     workers = mount.pop("workers", 0)
     budget_mib = mount.pop("slot_budget_mib", SLOT_BUDGET_BYTES // MIB)
-    unknown = [*tables, *mount]
-    if unknown:
-        raise SetupError(f"{path}: unknown setting {unknown[0]!r}; remove it")
-    if not isinstance(workers, int) or workers < 0:
-        raise SetupError(f"{path}: workers must be a number from 0 on, not {workers!r}")
-    if not isinstance(budget_mib, int) or budget_mib < MIN_SLOT_BUDGET_MIB:
-        raise SetupError(f"{path}: slot_budget_mib must be a number from {MIN_SLOT_BUDGET_MIB} on, not {budget_mib!r}")
+    if mount:
+        raise SetupError(f"{path}: unknown setting {next(iter(mount))!r}; known are {', '.join(KNOWN)}")
+    _check_number(path, "workers", workers, 0, MAX_SHARDS)
+    _check_number(path, "slot_budget_mib", budget_mib, MIN_SLOT_BUDGET_MIB, MAX_SLOT_BUDGET_MIB)
     return Settings(workers, budget_mib * MIB)
+
+
+def _check_number(path: str, name: str, value: object, least: int, most: int) -> None:
+    if type(value) is not int or not least <= value <= most:
+        raise SetupError(f"{path}: {name} must be a number from {least} to {most}, not {value!r}; mend it")

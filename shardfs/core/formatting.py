@@ -15,7 +15,7 @@ import os
 import secrets
 from dataclasses import dataclass
 
-from shardfs.config import DEFAULT_TOML
+from shardfs.config import DEFAULT_TOML, Settings, parse_settings
 from shardfs.core.numbers import FIRST_SEQUENCE, SEQUENCE_KEY, SEQUENCE_SHARD, encode_bound
 from shardfs.errors import NoSpace, SetupError, ShardfsError
 from shardfs.format import keys
@@ -96,6 +96,16 @@ def remove_content(storage: Storage, path: str, *, keep_directory: bool) -> None
         storage.remove_tree(path)
 
 
+def _check_apart(volume: str, paths: list[str]) -> None:
+    """Refuse directories of which one lies in another; only the volume's own lie in the volume."""
+    own = (os.path.join(volume, "hot"), os.path.join(volume, "journal"))
+    places = [volume, *(path for path in paths if path not in own)]
+    for number, path in enumerate(places):
+        for other in places[:number]:
+            if os.path.commonpath([path, other]) in (path, other):
+                raise SetupError(f"{path} and {other} overlap; keep volume, hot disks and journal apart")
+
+
 def _places(volume: str, superblock: Superblock) -> list[str]:
     """Return the directories that the volume fills: itself, and those that lie elsewhere."""
     others = (superblock.journal_dir, *(disk.path for disk in superblock.disks))
@@ -104,8 +114,8 @@ def _places(volume: str, superblock: Superblock) -> list[str]:
 
 def _plan(volume: str, now_ns: int, options: FormatOptions) -> Superblock:
     paths = [os.path.abspath(path) for path in options.hot] or [os.path.join(volume, "hot")]
-    if len(set(paths)) != len(paths):
-        raise SetupError("the same hot directory is named twice; name each disk once")
+    journal = os.path.abspath(options.journal) if options.journal else os.path.join(volume, "journal")
+    _check_apart(volume, [*paths, journal])
     disks = tuple(DiskLabel(DiskId(number), path, secrets.token_bytes(16)) for number, path in enumerate(paths))
     return Superblock(
         format_version=NEWEST_FORMAT,
@@ -115,7 +125,7 @@ def _plan(volume: str, now_ns: int, options: FormatOptions) -> Superblock:
         segment_bytes=options.segment_bytes,
         pack_threshold_bytes=options.pack_threshold_bytes,
         split_entries=options.split_entries,
-        journal_dir=os.path.abspath(options.journal) if options.journal else os.path.join(volume, "journal"),
+        journal_dir=journal,
         disks=disks,
     )
 
@@ -174,8 +184,16 @@ def read_superblock(storage: Storage, volume: str) -> Superblock:
     return decode_superblock(storage.read_small(path), path)
 
 
+def read_settings(storage: Storage, volume: str) -> Settings:
+    """Return what the volume's settings file says; the defaults if there is none. Raises `SetupError`."""
+    path = os.path.join(volume, SETTINGS)
+    return parse_settings(storage.read_small(path), path) if storage.exists(path) else Settings()
+
+
 def check_disks(storage: Storage, superblock: Superblock) -> None:
-    """Raise `SetupError` unless every hot disk is there and belongs to this volume."""
+    """Raise `SetupError` unless journal and hot disks are there, and the disks belong to this volume."""
+    if not storage.exists(superblock.journal_dir):
+        raise SetupError(f"the journal of this volume is missing: there is no {superblock.journal_dir}; mount its disk first")
     for disk in superblock.disks:
         path = os.path.join(disk.path, LABEL)
         if not storage.exists(path):

@@ -5,8 +5,7 @@ import os
 import time
 from dataclasses import dataclass
 
-from shardfs.config import parse_settings
-from shardfs.core.formatting import SETTINGS, FormatOptions, check_disks, format_volume, is_volume, read_superblock, remove_content
+from shardfs.core.formatting import FormatOptions, check_disks, format_volume, is_volume, read_settings, read_superblock, remove_content
 from shardfs.errors import SetupError, UsageError
 from shardfs.format.superblock import Superblock
 from shardfs.fuse.mountpoints import check_device, check_helper, check_mountpoint
@@ -119,6 +118,10 @@ def _arguments(request: MountRequest, volume: str, mountpoint: str) -> MountArgu
     storage = RealStorage()
     superblock = read_superblock(storage, volume)
     check_disks(storage, superblock)
+    for place in (superblock.journal_dir, *(disk.path for disk in superblock.disks)):
+        # The server would wait for itself: it reads and writes there.
+        if os.path.commonpath([mountpoint, os.path.realpath(place)]) in (mountpoint, os.path.realpath(place)):
+            raise SetupError(f"the mount point {mountpoint} and {place}, a directory of this volume, overlap: choose another mount point")
     return MountArguments(
         volume=volume,
         volume_id=superblock.volume_id.hex(),
@@ -134,6 +137,5 @@ def _arguments(request: MountRequest, volume: str, mountpoint: str) -> MountArgu
 
 
 def _workers(request: MountRequest, volume: str, superblock: Superblock) -> int:
-    path = os.path.join(volume, SETTINGS)
-    wanted = request.workers or parse_settings(RealStorage().read_small(path).decode(), path).workers
+    wanted = request.workers or read_settings(RealStorage(), volume).workers
     return min(wanted or default_workers(superblock.shards), superblock.shards)

@@ -6,8 +6,8 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from shardfs.config import parse_settings
 from shardfs.core.filesystem import FileSystem
+from shardfs.core.formatting import read_settings
 from shardfs.core.loop import EventLoop
 from shardfs.core.opening import OpenOptions, open_volume
 from shardfs.errors import ShardfsError
@@ -76,8 +76,7 @@ def serve(arguments: ServerArguments, ready: Callable[[], None]) -> None:
 
 def _open(arguments: ServerArguments, loop: EventLoop) -> FileSystem:
     storage = RealStorage()
-    settings_path = f"{arguments.volume}/shardfs.toml"
-    settings = parse_settings(storage.read_small(settings_path).decode(), settings_path)
+    settings = read_settings(storage, arguments.volume)
     options = OpenOptions(
         slots_path=arguments.paths.slots, with_acl=arguments.mount_options.acl, slot_budget_bytes=settings.slot_budget_bytes
     )

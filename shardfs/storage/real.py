@@ -16,7 +16,6 @@ from shardfs.errors import DeviceFailed, Exists, FileTooLarge, NoSpace, NotFound
 from shardfs.storage.files import BackingFile, Bytes, DiskSpace, FileStat
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-_NOT_FOUND = (errno.ENOENT, errno.ENOTDIR)
 _NOT_CACHED = (errno.EAGAIN, errno.EOPNOTSUPP)
 
 
@@ -24,7 +23,9 @@ def translate(error: OSError, action: str, path: str) -> ShardfsError:
     """Return the error of ours that says what the operating system refused, and to which path."""
     if error.errno in _NO_SPACE:
         return NoSpace(f"cannot {action} {path}: the disk or the quota is full; make room on it")
-    if error.errno in _NOT_FOUND:
+    if error.errno == errno.ENOTDIR:
+        return NotFound(f"cannot {action} {path}: it, or what it lies in, is not a directory")
+    if error.errno == errno.ENOENT:
         return NotFound(f"cannot {action} {path}: it does not exist")
     if error.errno == errno.EEXIST:
         return Exists(f"cannot {action} {path}: it exists already")

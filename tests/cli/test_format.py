@@ -62,3 +62,11 @@ def test_sizes(text: str, size: int) -> None:
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(UsageError, match="is no size"):
         parse_size(text)
+
+
+def test_directories_that_lie_in_one_another(here: Surroundings) -> None:
+    disk = here.base / "disk"
+    cases: list[list[str | Path]] = [["--hot", disk, "--hot", disk / "sub"], ["--hot", disk, "--journal", disk], ["--journal", here.volume]]
+    for words in cases:
+        with here.unchanged():
+            here.assert_refused(here.run("format", here.volume, *words), 1, "apart")

@@ -282,3 +282,35 @@ def test_a_start_that_fails_late_undoes_the_format(here: Surroundings, existed: 
         here.assert_refused(ended, 1, "the server died before the mount was ready")
     volume_id = next(here.runtime.glob("*.log")).stem
     assert not Path(slots_path(bytes.fromhex(volume_id))).exists()
+
+
+@pytest.mark.parametrize("where", ["disk", "disk/below", "."])
+def test_a_mount_point_that_overlaps_a_hot_disk(here: Surroundings, where: str) -> None:
+    """The server would wait for itself for ever."""
+    here.run("format", here.volume, "--hot", here.base / "disk")
+    (here.base / "disk" / "below").mkdir()
+    place = (here.base / where).resolve()
+    here.assert_refused(here.run("mount", here.volume, place, "-o", "nonempty"), 1, "choose another mount point")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"\xff\xfe", "is not valid TOML"),
+        (b"mount = 3", "begins with a line [mount]"),
+        (b"[mount]\nworkers = true", "workers must be a number"),
+        (b"[mount]\nslot_budget_mib = 99999999", "slot_budget_mib must be a number"),
+        (b"workers = 1", "settings stand below a line [mount]"),
+        (b"[mount]\nworker = 1", "known are workers, slot_budget_mib"),
+    ],
+)
+def test_bad_settings(here: Surroundings, content: bytes, sentence: str) -> None:
+    here.run("format", here.volume)
+    (here.volume / "shardfs.toml").write_bytes(content)
+    here.assert_refused(here.mount(), 1, sentence)
+
+
+def test_a_missing_journal_directory(here: Surroundings) -> None:
+    here.run("format", here.volume, "--journal", here.base / "journal")
+    (here.base / "journal").rename(here.base / "away")
+    here.assert_refused(here.mount(), 1, "the journal of this volume is missing", "mount its disk first")
