@@ -22,7 +22,7 @@ from threading import Lock
 from shardfs.data.disks import Disks, no_room
 from shardfs.data.segment_files import Segment, SegmentFiles, segment_name, segments_directory
 from shardfs.data.unsynced import Unsynced
-from shardfs.errors import NoSpace, ShardfsError
+from shardfs.errors import DeviceFailed, NoSpace, NotFound, ShardfsError
 from shardfs.format.records import SEGMENT_HEADER_BYTES, SegmentHeader, encode_segment_header, record_size_bytes
 from shardfs.ids import DiskId, Epoch, SegmentId
 from shardfs.limits import NAME_MAX_BYTES
@@ -106,20 +106,27 @@ class SegmentSpace:
                 self._dead.append(segment)
 
     def gain(self, *, from_kept: bool = False) -> None:
-        """Get more room, from dead segments or from a disk; raises `NoSpace` if no disk has any.
+        """Get more room, from dead segments or from a disk.
 
+        Raises `NoSpace` if no disk has any, `DeviceFailed` if one fails that may have some.
         `from_kept` allows to take from what stays free on a disk otherwise.
         """
         usable_bytes = self.usable_bytes
         self.reclaim()
         if self.usable_bytes > usable_bytes:
             return
+        failed: ShardfsError | None = None
         for disk in self._disks.by_room():
             try:
                 self._allocate(disk, from_kept=from_kept)
                 return
             except NoSpace as error:
                 log.debug("no further segment on disk %d: %s", disk, error)
+            except (NotFound, DeviceFailed) as error:
+                log.error("no further segment on disk %d, the other disks are tried: %s", disk, error)
+                failed = error
+        if failed is not None:
+            raise DeviceFailed(f"a hot disk has gone: {failed}; bring it back") from failed
         raise no_room(map(self._disks.path, self._disks))
 
     def reclaim(self) -> None:

@@ -87,7 +87,16 @@ class SoloStore:
         return store
 
     def take(self) -> tuple[SoloPlace, BackingFile]:
-        """Return an empty backing file, open; who takes it closes it. Raises `NoSpace` if no disk has room."""
+        """Return an empty backing file, open; who takes it closes it.
+
+        Raises `NoSpace` if no disk has room, `DeviceFailed` if the disk's directory has gone.
+        """
+        try:
+            return self._take()
+        except NotFound as gone:
+            raise DeviceFailed(f"a hot disk has gone: {gone}; bring it back") from gone
+
+    def _take(self) -> tuple[SoloPlace, BackingFile]:
         disk = self._disks.choose_with_room()
         pool = self._pools[disk]
         if not pool:

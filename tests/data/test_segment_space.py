@@ -177,3 +177,14 @@ def test_a_full_disk_goes_on_with_what_was_freed(rig: Rig) -> None:
     store.reserve(USABLE)
     fill(store, 6)
     store.close()
+
+
+def test_a_disk_that_has_gone_is_an_error_and_can_come_back(rig: Rig) -> None:
+    store = rig.open()
+    segments = rig.paths[0] / "segments"
+    segments.rename(rig.paths[0] / "away")
+    with pytest.raises(DeviceFailed, match="a hot disk has gone"):
+        while True:
+            store.reserve(LARGEST)
+    (rig.paths[0] / "away").rename(segments)
+    store.reserve(LARGEST)
