@@ -118,10 +118,7 @@ def _arguments(request: MountRequest, volume: str, mountpoint: str) -> MountArgu
     storage = RealStorage()
     superblock = read_superblock(storage, volume)
     check_disks(storage, superblock)
-    for place in (superblock.journal_dir, *(disk.path for disk in superblock.disks)):
-        # The server would wait for itself: it reads and writes there.
-        if os.path.commonpath([mountpoint, os.path.realpath(place)]) in (mountpoint, os.path.realpath(place)):
-            raise SetupError(f"the mount point {mountpoint} and {place}, a directory of this volume, overlap: choose another mount point")
+    _check_overlap(superblock, volume, mountpoint)
     return MountArguments(
         volume=volume,
         volume_id=superblock.volume_id.hex(),
@@ -134,6 +131,14 @@ def _arguments(request: MountRequest, volume: str, mountpoint: str) -> MountArgu
         directory=prepare_paths(superblock.volume_id).directory,
         oom_score_adj=oom_score_adj(),
     )
+
+
+def _check_overlap(superblock: Superblock, volume: str, mountpoint: str) -> None:
+    """Refuse to mount over the volume's directories outside of it: the server, which works there, would wait for itself."""
+    for place in map(os.path.realpath, (superblock.journal_dir, *(disk.path for disk in superblock.disks))):
+        is_outside = os.path.commonpath([place, volume]) != volume
+        if is_outside and os.path.commonpath([mountpoint, place]) in (mountpoint, place):
+            raise SetupError(f"the mount point {mountpoint} and {place}, a directory of this volume, overlap: choose another mount point")
 
 
 def _workers(request: MountRequest, volume: str, superblock: Superblock) -> int:
