@@ -45,8 +45,7 @@ class FileOperations:
         return self._open(ino, flags)
 
     def _open(self, ino: Ino, flags: int) -> HandleId:
-        readable = flags & os.O_ACCMODE != os.O_WRONLY
-        return self._session.handles.open(ino, readable=readable, writable=_is_writable(flags))
+        return self._session.handles.open(ino, writable=_is_writable(flags))
 
     def read(self, handle: HandleId, offset: int, size: int) -> bytes | Waiting:
         """Read up to `size` bytes; fewer only at the end of the file."""

@@ -189,6 +189,7 @@ class FileSystem:
                 "size_bytes": volume.journal.size_bytes,
             },
             "overlay": {"changes": len(volume.overlay), "limit": session.overlay_max_keys},
+            "failing_shards": {str(shard): str(error) for shard, error in volume.delivery.failures.items()},
             "slots": {"dirty": volume.slots.dirty_count, "dirty_bytes": volume.slots.dirty_bytes},
             "inodes_cached": len(volume.inodes),
             "handles": len(session.handles),

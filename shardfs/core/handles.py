@@ -21,10 +21,10 @@ class HandleTable:
         """Return how many handles are open."""
         return len(self._handles)
 
-    def open(self, ino: Ino, *, readable: bool = True, writable: bool = False) -> HandleId:
+    def open(self, ino: Ino, *, writable: bool = False) -> HandleId:
         """Return a new handle of an inode."""
         handle = HandleId(next(self._serial))
-        self._handles[handle] = OpenHandle(handle, ino, readable, writable)
+        self._handles[handle] = OpenHandle(handle, ino, writable)
         self._open[ino] += 1
         self._writers[ino] += writable
         return handle

@@ -67,7 +67,6 @@ class OpenHandle:
 
     handle: HandleId
     ino: Ino
-    readable: bool = True
     writable: bool = False
 
 

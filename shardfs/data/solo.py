@@ -155,9 +155,12 @@ class SoloStore:
         return any(len(pool) < SPARE_SOLO_FILES // 2 for pool in self._pools.values())
 
     def refill(self) -> None:
-        """Fill the pools, but for those of full disks, and make the names durable."""
-        self._fill()
-        self.sync()
+        """Look how much room there is, and if a pool is half empty, fill all but those of full disks, durably."""
+        if self.wants_refill:
+            self._fill()
+            self.sync()
+        else:
+            self._disks.refresh()
 
     def _fill(self) -> None:
         self._disks.refresh()
